@@ -7,6 +7,7 @@
 //! Start reading at [`entry`](SkillEntry), then `verify`, `approval` and `decide`.
 
 mod digest;
+pub mod frontmatter;
 mod json;
 mod label;
 pub mod limits;
@@ -19,6 +20,9 @@ mod uri;
 
 pub use digest::Digest;
 pub use digest::InvalidDigest;
+pub use frontmatter::FrontmatterMatch;
+pub use frontmatter::FrontmatterMismatch;
+pub use frontmatter::FrontmatterPolicy;
 pub use json::InvalidJson;
 pub use json::Json;
 pub use label::InvalidLabel;
