@@ -6,7 +6,11 @@
 //!
 //! Start reading at [`entry`](SkillEntry), then `verify`, `approval` and `decide`.
 
+mod diff;
 mod digest;
+mod directory;
+mod entry;
+mod finding;
 pub mod frontmatter;
 mod json;
 mod label;
@@ -14,12 +18,25 @@ pub mod limits;
 pub mod mapping;
 mod origin;
 mod ownership;
+mod set;
 mod text;
 mod time;
 mod uri;
 
+pub use diff::FileChange;
+pub use diff::SetDiff;
 pub use digest::Digest;
 pub use digest::InvalidDigest;
+pub use directory::Child;
+pub use directory::children;
+pub use directory::mime_type;
+pub use entry::EntryFault;
+pub use entry::IncompleteEntry;
+pub use entry::ReadEntry;
+pub use entry::RejectedEntry;
+pub use entry::SkillEntry;
+pub use entry::UnsizedEntry;
+pub use finding::Finding;
 pub use frontmatter::FrontmatterMatch;
 pub use frontmatter::FrontmatterMismatch;
 pub use frontmatter::FrontmatterPolicy;
@@ -32,6 +49,10 @@ pub use origin::Fingerprint;
 pub use origin::InvalidFingerprint;
 pub use origin::SkillKey;
 pub use ownership::SkillRoots;
+pub use set::InvalidSetId;
+pub use set::Resource;
+pub use set::ResourceSet;
+pub use set::SetId;
 pub use time::InvalidTimestamp;
 pub use time::Timestamp;
 pub use uri::InvalidUri;

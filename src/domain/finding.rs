@@ -1,0 +1,31 @@
+//! What a reviewer should see about a skill before deciding.
+
+use std::fmt;
+
+use super::frontmatter::FrontmatterMatch;
+
+/// Something true of a skill that breaks no rule but should be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The description is longer than the format allows; some hosts then refuse a whole listing.
+    LongDescription {
+        /// Characters it has.
+        chars: usize,
+    },
+    /// The origin left sizes out; they were measured (`repair = ["size"]`).
+    SizesMeasured,
+    /// The frontmatter matched only under another reading than YAML 1.2, or with a tolerance (design §8).
+    LooseFrontmatter(FrontmatterMatch),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LongDescription { chars } => {
+                write!(f, "the description has {chars} characters where the format allows 1024")
+            }
+            Self::SizesMeasured => f.write_str("the origin sends no sizes; they were measured by a pull"),
+            Self::LooseFrontmatter(matched) => matched.fmt(f),
+        }
+    }
+}
