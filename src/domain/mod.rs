@@ -22,6 +22,7 @@ mod set;
 mod text;
 mod time;
 mod uri;
+mod verify;
 
 pub use diff::FileChange;
 pub use diff::SetDiff;
@@ -59,3 +60,9 @@ pub use uri::InvalidUri;
 pub use uri::ResourceUri;
 pub use uri::SKILL_FILE;
 pub use uri::SkillUri;
+pub use verify::FileProof;
+pub use verify::Form;
+pub use verify::Media;
+pub use verify::Mismatch;
+pub use verify::VerifiedFile;
+pub use verify::VerifiedSkill;
