@@ -6,6 +6,9 @@
 //!
 //! Start reading at [`entry`](SkillEntry), then `verify`, `approval` and `decide`.
 
+mod approval;
+pub mod audit;
+mod decide;
 mod diff;
 mod digest;
 mod directory;
@@ -24,6 +27,22 @@ mod time;
 mod uri;
 mod verify;
 
+pub use approval::Approval;
+pub use approval::OriginRecord;
+pub use approval::Record;
+pub use approval::Refusal;
+pub use approval::SkillRecord;
+pub use approval::SkillState;
+pub use approval::Verdict;
+pub use decide::Circumstances;
+pub use decide::Decision;
+pub use decide::Held;
+pub use decide::OnChange;
+pub use decide::Policy;
+pub use decide::ServePermit;
+pub use decide::StoredSets;
+pub use decide::Trust;
+pub use decide::decide;
 pub use diff::FileChange;
 pub use diff::SetDiff;
 pub use digest::Digest;
