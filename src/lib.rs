@@ -1,3 +1,8 @@
 //! Portcullis: a verifying, caching gateway between AI hosts and MCP servers that publish Agent Skills.
 
+pub mod clock;
+pub mod config;
 pub mod domain;
+pub mod shutdown;
+pub mod telemetry;
+pub mod tls;

@@ -1,0 +1,130 @@
+//! `[[origin]]`: one upstream, its address, its waits and its header fields.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::HeaderName;
+use http::HeaderValue;
+
+use super::file::Section;
+use super::read::MOMENT;
+use super::read::policy;
+use super::secret::Secret;
+use super::shape::Address;
+use super::shape::OriginConfig;
+use super::shape::Repair;
+use super::sources::Sources;
+use super::value;
+use crate::domain::Policy;
+
+/// The shortest time between two listings.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// The usual time between two listings.
+const REFRESH: Duration = Duration::from_secs(5 * 60);
+
+/// The usual bound on one request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The usual bound on connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The usual bound on a whole listing or the fetch of one file.
+const TOTAL: Duration = Duration::from_secs(60);
+
+/// Header fields that belong to one connection or to the transport, beside those that begin with `mcp-`.
+const TRANSPORT_HEADERS: [&str; 17] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// One `[[origin]]`, or nothing when it has no label or no address. Every key is read even then, for its problems.
+pub(super) fn origin(section: &Section<'_>, standard: &Policy, sources: &Sources<'_>) -> Option<OriginConfig> {
+    let label = section.require("label", value::label);
+    let address = origin_address(section, sources);
+    let wait = |key, standard| section.read(key, value::duration(MOMENT)).unwrap_or(standard);
+    let refresh = section.read("refresh", value::duration(OFTEN)).unwrap_or(REFRESH);
+    let refresh_max = section.read("refresh_max", value::duration(refresh)).unwrap_or(refresh);
+    let (timeout, total) = (wait("timeout", TIMEOUT), wait("total", TOTAL));
+    let connect_timeout = wait("connect_timeout", CONNECT_TIMEOUT);
+    let headers = headers(section, sources);
+    let ca = section.read("ca", |v| sources.path(v));
+    let repair = section
+        .list("repair", value::word(&[("size", Repair::Size)]))
+        .unwrap_or_default();
+    let policy = policy(section, standard);
+    Some(OriginConfig {
+        label: label?,
+        address: address?,
+        refresh,
+        refresh_max,
+        timeout,
+        connect_timeout,
+        total,
+        headers,
+        ca,
+        repair,
+        policy,
+    })
+}
+
+/// `url` or `dir`: exactly one. A folder has no use for what belongs to a connection.
+fn origin_address(section: &Section<'_>, sources: &Sources<'_>) -> Option<Address> {
+    let url = section.read("url", value::http_url).map(Address::Http);
+    let dir = section.read("dir", |v| sources.path(v)).map(Address::Folder);
+    match (section.has("url"), section.has("dir")) {
+        (true, true) => section.problem("dir", "stands beside url; an origin has one address".to_owned()),
+        (false, false) => section.problem("url", "is missing; an origin has a url or a dir".to_owned()),
+        (true, false) => {}
+        (false, true) => {
+            for key in ["headers", "ca", "connect_timeout"]
+                .into_iter()
+                .filter(|key| section.has(key))
+            {
+                section.problem(key, "goes with url; a folder is not connected to".to_owned());
+            }
+        }
+    }
+    url.or(dir)
+}
+
+/// The header fields of an origin, with their secrets looked up.
+fn headers(section: &Section<'_>, sources: &Sources<'_>) -> Vec<(HeaderName, Secret)> {
+    let mut taken = BTreeSet::new();
+    section.entries("headers", |name, written| {
+        let name = header_name(name)?;
+        if !taken.insert(name.as_str().to_owned()) {
+            return Err("stands there twice, since case does not matter".to_owned());
+        }
+        let secret = sources.secret(written)?;
+        HeaderValue::from_str(secret.expose())
+            .map_err(|_| "has a value with characters that no header field may have".to_owned())?;
+        Ok((name, secret))
+    })
+}
+
+/// The name of a header field that an operator may set.
+fn header_name(written: &str) -> Result<HeaderName, String> {
+    let name: HeaderName = written
+        .parse()
+        .map_err(|_| "is not the name of a header field".to_owned())?;
+    if name.as_str().starts_with("mcp-") || TRANSPORT_HEADERS.contains(&name.as_str()) {
+        return Err("is set by the gateway itself".to_owned());
+    }
+    Ok(name)
+}

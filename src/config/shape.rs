@@ -1,0 +1,210 @@
+//! The values that run, table by table.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderName;
+use reqwest::Url;
+
+use super::secret::Secret;
+use crate::domain::Label;
+use crate::domain::Limits;
+use crate::domain::Policy;
+
+/// Everything that `proxy.toml` decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `[server]`: the listener towards hosts.
+    pub server: Server,
+    /// `[admin]`: the listener towards operators.
+    pub admin: Admin,
+    /// `[store]`: where the data lies.
+    pub store: Store,
+    /// `[policy]`: what holds for an origin that says nothing else.
+    pub policy: Policy,
+    /// `[log]`: log lines.
+    pub log: Log,
+    /// `[limits]`: bounds on what outsiders can make grow.
+    pub limits: Limits,
+    /// `[[origin]]`: the origins, in the order of the file. No two have the same label.
+    pub origins: Vec<OriginConfig>,
+}
+
+/// `[server]`: the MCP listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Host names that a request may be meant for, against DNS rebinding; at least one.
+    pub hosts: Vec<HostName>,
+    /// Web pages that may ask from a browser; a request with any other `Origin` is refused.
+    pub origins: Vec<WebOrigin>,
+    /// Who may ask.
+    pub auth: Auth,
+    /// Certificate and key; without them the listener speaks plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Whether an address that others can reach may do without TLS or tokens.
+    pub insecure_listen: bool,
+}
+
+/// Who may ask for skills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// Whoever reaches the listener.
+    None,
+    /// Whoever sends a token that `portcullis token new` made.
+    Token,
+}
+
+/// The files of a TLS listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// PEM file with the certificate and its chain.
+    pub cert: PathBuf,
+    /// PEM file with the private key.
+    pub key: PathBuf,
+}
+
+/// `[admin]`: the operators' listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Address and port; never the one of [`Server::listen`]. Port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+/// `[store]`: the data folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The folder, as an absolute path.
+    pub data_dir: PathBuf,
+    /// Whether the folder may lie where hosts look for skills, or on a network file system (design §6).
+    pub allow_unsafe_location: bool,
+}
+
+/// `[log]`: log lines on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// The least urgent lines that are written; `RUST_LOG` stands in for it.
+    pub level: Level,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// How urgent a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something is broken.
+    Error,
+    /// Somebody should look.
+    Warn,
+    /// Something happened.
+    Info,
+    /// How it happened.
+    Debug,
+    /// Every step.
+    Trace,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[[origin]]`: an upstream server, or a folder, under the label that we give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginConfig {
+    /// The label, unique in the file.
+    pub label: Label,
+    /// Where it is.
+    pub address: Address,
+    /// Time between two listings; at least a second.
+    pub refresh: Duration,
+    /// The longest time between two listings that the origin's own `ttlMs` may ask for; at least `refresh`.
+    pub refresh_max: Duration,
+    /// The longest that one request may take.
+    pub timeout: Duration,
+    /// The longest that connecting may take.
+    pub connect_timeout: Duration,
+    /// The longest that a whole listing, or the fetch of one file, may take with all its requests.
+    pub total: Duration,
+    /// Header fields sent with every request. None of them is the transport's own.
+    pub headers: Vec<(HeaderName, Secret)>,
+    /// PEM file with the certificate authority to trust instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// What is put right although the extension requires it of the origin.
+    pub repair: Vec<Repair>,
+    /// The policy for its skills.
+    pub policy: Policy,
+}
+
+/// Where an origin is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An MCP server over Streamable HTTP: `http` or `https`, without user, password and fragment.
+    Http(Url),
+    /// A folder of skills, as an absolute path.
+    Folder(PathBuf),
+}
+
+/// A departure from the extension that the gateway makes good by its own work (design §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Entries without sizes: every file is fetched once to measure it.
+    Size,
+}
+
+/// A name that a request's `Host` may bear: lower case, without a port, IPv6 in brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostName(pub(super) Box<str>);
+
+/// The `Origin` that a browser sends for a web page: scheme, host and port as browsers write them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WebOrigin(pub(super) Box<str>);
+
+impl Server {
+    /// Where hosts find the gateway unless the file says otherwise.
+    pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
+
+    /// Whether only this machine reaches the listener, or what reaches it comes encrypted and with a token.
+    pub(super) fn is_guarded(&self) -> bool {
+        let alone = self.listen.ip().to_canonical().is_loopback();
+        alone || (self.tls.is_some() && self.auth == Auth::Token)
+    }
+}
+
+impl Admin {
+    /// Where operators find the gateway unless the file says otherwise.
+    pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8789);
+}
+
+impl OriginConfig {
+    /// The address as text, for the origin's fingerprint (design §7): the URL, or the absolute path of the folder. It
+    /// holds no secret, since those stand in `headers` only.
+    pub fn fingerprint_text(&self) -> String {
+        match &self.address {
+            Address::Http(url) => url.as_str().to_owned(),
+            Address::Folder(path) => path.display().to_string(),
+        }
+    }
+}
+
+impl HostName {
+    /// The name as it is compared.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl WebOrigin {
+    /// The origin as browsers write it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,176 @@
+//! TLS towards hosts: certificate and key from files, by rustls.
+//!
+//! Imports nothing of ours. The one cryptography provider is ring; towards origins, reqwest finds it as the process-wide
+//! default. No setting switches a check off.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem;
+use rustls::pki_types::pem::PemObject as _;
+use thiserror::Error;
+
+/// Protocols offered to hosts, the wanted one first (RFC 7301).
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Why there is no TLS.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The certificate file cannot be read, or is no PEM.
+    #[error("certificates cannot be read from {path}")]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong; it quotes nothing of the file.
+        #[source]
+        source: pem::Error,
+    },
+    /// The certificate file is PEM without a certificate.
+    #[error("there is no certificate in {path}")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key file cannot be read, or holds no private key.
+    #[error("no private key can be read from {path}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong; it quotes nothing of the file.
+        #[source]
+        source: pem::Error,
+    },
+    /// Certificate and key do not go together, or the key is of a kind that is not supported.
+    #[error("the certificate in {cert} and the key in {key} cannot be used together")]
+    Pair {
+        /// The certificate file.
+        cert: PathBuf,
+        /// The key file.
+        key: PathBuf,
+        /// What rustls says.
+        #[source]
+        source: rustls::Error,
+    },
+}
+
+/// Makes ring the provider for whoever asks for none. Must run before the first connection; a second call changes nothing.
+pub fn install_provider() {
+    // The error says only that there is one already.
+    let _already_installed = ring::default_provider().install_default();
+}
+
+/// The TLS side of a listener: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, no client certificates.
+///
+/// `cert` is a PEM file with the certificate and its chain, `key` a PEM file with its private key.
+///
+/// # Errors
+///
+/// See [`enum@Error`]. None of them quotes what is in the files.
+pub fn server_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error> {
+    let pair = |source| Error::Pair {
+        cert: cert.to_owned(),
+        key: key.to_owned(),
+        source,
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(pair)?
+        .with_no_client_auth()
+        .with_single_cert(read_certificates(cert)?, read_key(key)?)
+        .map_err(pair)?;
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+    Ok(Arc::new(config))
+}
+
+/// Reads every certificate of a PEM file; at least one.
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|source| Error::Certificates {
+            path: path.to_owned(),
+            source,
+        })?;
+    if certificates.is_empty() {
+        return Err(Error::NoCertificate { path: path.to_owned() });
+    }
+    Ok(certificates)
+}
+
+/// Reads the first private key of a PEM file.
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_file(path).map_err(|source| Error::Key {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    fn file(text: &str) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn certified() -> (NamedTempFile, NamedTempFile) {
+        let made = rcgen::generate_simple_self_signed(["gateway.example".to_owned()]).unwrap();
+        (file(&made.cert.pem()), file(&made.signing_key.serialize_pem()))
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_offer_both_versions_of_http() {
+        let (cert, key) = certified();
+        let config = server_config(cert.path(), key.path()).unwrap();
+        assert_eq!(config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_refused() {
+        let ((cert, _own), (_other, key)) = (certified(), certified());
+        assert!(matches!(
+            server_config(cert.path(), key.path()),
+            Err(Error::Pair { .. })
+        ));
+    }
+
+    #[test]
+    fn files_that_hold_something_else_are_refused() {
+        let ((cert, key), empty) = (certified(), file(""));
+        let missing = Path::new("no-such-file.pem");
+        assert!(matches!(
+            server_config(missing, key.path()),
+            Err(Error::Certificates { .. })
+        ));
+        assert!(matches!(
+            server_config(empty.path(), key.path()),
+            Err(Error::NoCertificate { .. })
+        ));
+        assert!(matches!(
+            server_config(key.path(), key.path()),
+            Err(Error::NoCertificate { .. })
+        ));
+        assert!(matches!(server_config(cert.path(), missing), Err(Error::Key { .. })));
+        assert!(matches!(
+            server_config(cert.path(), cert.path()),
+            Err(Error::Key { .. })
+        ));
+    }
+
+    #[test]
+    fn the_provider_can_be_installed_twice() {
+        install_provider();
+        install_provider();
+        assert!(rustls::crypto::CryptoProvider::get_default().is_some());
+    }
+}
