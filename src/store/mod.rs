@@ -1,0 +1,414 @@
+//! What is durable: content files, the audit log, people, tokens, and an index that can be made anew (design §6, §7).
+//!
+//! Imports `domain`. Everything is synchronous; callers move it off their event loop. Files are written, moved, removed
+//! and flushed in `durable` alone, and sled is known to `index` alone. Bytes that come off the disk are hashed before
+//! anybody sees them. What is returned as done survives `kill -9` and a power cut; after the first write that fails,
+//! nothing is written any more and reads go on.
+//!
+//! Start reading at [`Store`], then `durable`, `content`, `journal` and `log`.
+
+mod content;
+mod durable;
+mod error;
+mod folder;
+mod fsck;
+mod index;
+mod journal;
+mod key;
+mod location;
+mod log;
+mod people;
+mod quarantine;
+mod scrub;
+mod sets;
+mod tiles;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use content::StoredFile;
+pub use error::Error;
+pub use fsck::LogFault;
+pub use fsck::LogReport;
+pub use index::ListingNote;
+pub use index::RejectedNote;
+pub use log::NewLeaf;
+pub use quarantine::QuarantineNote;
+pub use scrub::Damage;
+pub use scrub::Damaged;
+pub use scrub::Progress;
+pub use scrub::VerifyReport;
+pub use tokens::InvalidTokenId;
+pub use tokens::TokenId;
+pub use tokens::TokenNote;
+
+use crate::domain::Digest;
+use crate::domain::Label;
+use crate::domain::Limits;
+use crate::domain::Resource;
+use crate::domain::SetId;
+use crate::domain::SkillEntry;
+use crate::domain::SkillKey;
+use crate::domain::Timestamp;
+use crate::domain::VerifiedFile;
+use crate::domain::audit::Actor;
+use crate::domain::audit::Leaf;
+
+/// Where the data folder lies, and its bounds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder; made when it is missing.
+    pub data_dir: PathBuf,
+    /// Whether the operator insists on a folder below a host's `skills`, or on a file system over a network.
+    pub allow_unsafe_location: bool,
+    /// `content_bytes` and `quarantine_bytes` count here.
+    pub limits: Limits,
+}
+
+/// A data folder that this process holds. Cheap to clone; the folder is let go with the last clone.
+#[derive(Clone, Debug)]
+pub struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    disk: Arc<durable::Disk>,
+    quarantine: Arc<quarantine::Quarantine>,
+    content: content::Content,
+    log: log::Log,
+    people: people::People,
+    tokens: tokens::Tokens,
+    index: index::Index,
+    /// Last, so that the lock outlives everything that writes.
+    location: location::Location,
+}
+
+/// How full the folder is, and whether it is written to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Bytes of content.
+    pub content_bytes: u64,
+    /// Bytes of content allowed.
+    pub content_limit: u64,
+    /// Bytes in quarantine.
+    pub quarantine_bytes: u64,
+    /// Bytes in quarantine allowed.
+    pub quarantine_limit: u64,
+    /// Bytes free on the disk.
+    pub free_bytes: u64,
+    /// Why nothing is written any more, if so.
+    pub writing_stopped: Option<String>,
+    /// Whether there is an index, rather than memory alone.
+    pub index_open: bool,
+}
+
+/// What went into an index that was made anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RebuildReport {
+    /// Origins with stored sets.
+    pub origins: u64,
+    /// Their stored sets.
+    pub sets: u64,
+}
+
+impl Store {
+    /// Takes the data folder: its lock, its format, `tmp` emptied, the log recovered, the index opened, made anew or gone
+    /// without.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: a folder that is refused is not touched; a log that is not whole is not opened.
+    pub fn open(options: &Options, now: Timestamp) -> Result<Self, Error> {
+        let location = location::Location::take(&options.data_dir, options.allow_unsafe_location, now)?;
+        let root = location.dir.as_path();
+        let disk = Arc::new(durable::Disk::new(root, "store"));
+        disk.empty_tmp()?;
+        let log = log::Log::open(Arc::clone(&disk), &location.store_id)?;
+        let quarantine = Arc::new(quarantine::Quarantine::open(
+            Arc::clone(&disk),
+            root.join("quarantine"),
+            options.limits.quarantine_bytes,
+            now,
+        )?);
+        let content = content::Content::open(
+            Arc::clone(&quarantine),
+            Arc::clone(&disk),
+            root.join("content"),
+            options.limits.content_bytes,
+        )?;
+        let people = people::People::open(Arc::clone(&disk), root.join("people"))?;
+        let tokens = tokens::Tokens::open(Arc::clone(&disk), root.join("tokens"))?;
+        let (index, kept) = index::Index::open(root);
+        let store = Self(Arc::new(Inner {
+            disk,
+            quarantine,
+            content,
+            log,
+            people,
+            tokens,
+            index,
+            location,
+        }));
+        if !kept {
+            store.fill_index()?;
+        }
+        Ok(store)
+    }
+
+    /// The random id that the store got when it was made.
+    pub fn id(&self) -> &str {
+        &self.0.location.store_id
+    }
+
+    /// Stores one verified file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::put_files`].
+    pub fn put_file(&self, key: &SkillKey, file: &VerifiedFile) -> Result<(), Error> {
+        self.put_files(key, std::slice::from_ref(file))
+    }
+
+    /// Stores verified files of one skill in one round of flushes. The same bytes under the same name are success; other
+    /// bytes found there are put aside.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Quota`] and [`Error::NoSpace`] before anything is written; [`Error::Io`], [`Error::WritingStopped`].
+    pub fn put_files(&self, key: &SkillKey, files: &[VerifiedFile]) -> Result<(), Error> {
+        self.0.content.put_files(key, files)
+    }
+
+    /// Reads a stored file and checks its length and digest against the resource. A damaged one is put aside.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk does not answer.
+    pub fn read_file(&self, key: &SkillKey, resource: &Resource, now: Timestamp) -> Result<StoredFile, Error> {
+        self.0.quarantine.hear(now);
+        self.0.content.read_file(key, resource)
+    }
+
+    /// The length of a stored file in bytes. Its bytes are not looked at.
+    pub fn measure(&self, key: &SkillKey, digest: Digest) -> Option<u64> {
+        self.0.content.measure(key, digest)
+    }
+
+    /// Says whether a file of the right length is stored. Its bytes are not looked at.
+    pub fn has_file(&self, key: &SkillKey, resource: &Resource) -> bool {
+        self.measure(key, resource.digest) == Some(resource.size)
+    }
+
+    /// Stores a set as first seen; one that is stored already stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::put_files`].
+    pub fn put_set(&self, key: &SkillKey, entry: &SkillEntry, address: &str, now: Timestamp) -> Result<(), Error> {
+        self.put_sets(&[(key.clone(), Arc::new(entry.clone()))], address, now)
+    }
+
+    /// Stores many sets in one round of flushes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::put_files`].
+    pub fn put_sets(&self, sets: &[(SkillKey, Arc<SkillEntry>)], address: &str, now: Timestamp) -> Result<(), Error> {
+        self.0.quarantine.hear(now);
+        self.0.content.put_sets(sets, address, now)
+    }
+
+    /// The entry of a set as first seen, parsed again; only if its set id is this one. A damaged one is put aside.
+    pub fn set(&self, key: &SkillKey, set: SetId) -> Option<Arc<SkillEntry>> {
+        self.0.content.set(key, set)
+    }
+
+    /// Removes all content of an origin; says how many bytes that freed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::WritingStopped`].
+    pub fn remove_origin(&self, label: &Label) -> Result<u64, Error> {
+        self.0.index.forget(label);
+        self.0.content.remove_origin(label)
+    }
+
+    /// Keeps bytes from an origin that failed a check; the oldest leave when the quota is reached.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
+    pub fn quarantine(&self, bytes: &[u8], note: &QuarantineNote) -> Result<(), Error> {
+        self.0.quarantine.put(bytes, note)
+    }
+
+    /// How full the folder is, and whether it is written to.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            content_bytes: self.0.content.used(),
+            content_limit: self.0.content.limit(),
+            quarantine_bytes: self.0.quarantine.bytes(),
+            quarantine_limit: self.0.quarantine.limit(),
+            free_bytes: self.0.disk.free(),
+            writing_stopped: self.0.disk.stopped().map(str::to_owned),
+            index_open: self.0.index.is_open(),
+        }
+    }
+
+    /// Hashes everything in `content/` again. What is damaged is put aside; strangers are reported and stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when a folder cannot be listed.
+    pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, Error> {
+        self.0.content.verify(progress)
+    }
+
+    /// Gives every leaf of the log in order; says how many there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn replay(&self, each: &mut dyn FnMut(u64, &Leaf)) -> Result<u64, Error> {
+        self.0.log.replay(each)
+    }
+
+    /// Appends leaves under one checkpoint, all or none. When this returns they are durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Leaf`], [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`]; nothing of the batch counts.
+    pub fn append(&self, leaves: Vec<NewLeaf>, now: Timestamp) -> Result<Vec<(u64, Leaf)>, Error> {
+        self.0.log.append(leaves, now)
+    }
+
+    /// The leaf at `index`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn leaf(&self, index: u64) -> Result<Option<Leaf>, Error> {
+        self.0.log.leaf(index)
+    }
+
+    /// Checks the whole log: frames, leaves, chains, checkpoints, tiles, head.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk does not answer; what is wrong with the log is in the report.
+    pub fn verify_log(&self, progress: &mut dyn FnMut(Progress)) -> Result<LogReport, Error> {
+        self.0.log.verify(progress)
+    }
+
+    /// The signed checkpoint over all leaves (C2SP tlog-checkpoint).
+    pub fn checkpoint(&self) -> Vec<u8> {
+        self.0.log.checkpoint()
+    }
+
+    /// The key that checkpoints are verified with (C2SP signed-note).
+    pub fn verifier_key(&self) -> String {
+        self.0.log.key.verifier_key().to_owned()
+    }
+
+    /// The commitment by which the log names a person; always the same one for a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
+    pub fn person(&self, name: &str) -> Result<Actor, Error> {
+        self.0.people.actor(name)
+    }
+
+    /// The name behind a commitment, unless it was erased.
+    pub fn person_name(&self, actor: &Actor) -> Option<String> {
+        self.0.people.name(actor)
+    }
+
+    /// Keeps what was heard of an origin. A failure is in the log and nowhere else, since the index is never the truth.
+    pub fn put_listing(&self, label: &Label, listing: &ListingNote) {
+        self.0.index.put(label, listing);
+    }
+
+    /// What was last heard of an origin.
+    pub fn listing(&self, label: &Label) -> Option<ListingNote> {
+        self.0.index.listing(label)
+    }
+
+    /// Makes the index anew from the stored sets. What only an origin can say again (entries that it had wrong) is
+    /// forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the content cannot be listed.
+    pub fn rebuild_index(&self) -> Result<RebuildReport, Error> {
+        self.0.index.begin_anew();
+        self.fill_index()
+    }
+
+    /// Writes into an empty index when each origin was heard at the latest, by its stored sets.
+    fn fill_index(&self) -> Result<RebuildReport, Error> {
+        let mut heard: BTreeMap<Label, Timestamp> = BTreeMap::new();
+        let mut report = RebuildReport::default();
+        self.0.content.each_set(&mut |key, seen| {
+            let latest = heard.entry(key.label.clone()).or_insert(seen);
+            *latest = seen.max(*latest);
+            report.sets += 1;
+        })?;
+        for (label, heard) in heard {
+            report.origins += 1;
+            let note = ListingNote {
+                heard,
+                era: None,
+                rejected: Vec::new(),
+                unsized_entries: Vec::new(),
+            };
+            self.put_listing(&label, &note);
+        }
+        Ok(report)
+    }
+
+    /// Where the socket `name` is to be, with nothing there any more: a killed process leaves its own behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::WritingStopped`].
+    pub fn socket(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.0.location.dir.join(name);
+        self.0.disk.remove(&path)?;
+        Ok(path)
+    }
+
+    /// Makes a token for a caller; the secret is in the answer and nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
+    pub fn new_token(&self, name: &str, now: Timestamp) -> Result<(TokenId, String), Error> {
+        self.0.tokens.make(name, now)
+    }
+
+    /// All tokens, the oldest first.
+    pub fn tokens(&self) -> Vec<TokenNote> {
+        self.0.tokens.all()
+    }
+
+    /// Ends a token at once; says whether there was a live one.
+    ///
+    /// # Errors
+    ///
+    /// When it is in force in this process but not durable: [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
+    pub fn revoke_token(&self, id: &TokenId, now: Timestamp) -> Result<bool, Error> {
+        self.0.tokens.revoke(id, now)
+    }
+
+    /// The live token with this secret.
+    pub fn token_by_secret(&self, secret: &str) -> Option<TokenNote> {
+        self.0.tokens.by_secret(secret)
+    }
+}
+
+#[cfg(test)]
+mod tests;

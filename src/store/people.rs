@@ -1,0 +1,147 @@
+//! The names behind the log's commitments (design §7).
+//!
+//! Imports `durable` and `domain`. The log says `person1:` and a hash; only `people/<hash>.json` has the name and the salt
+//! that open it, so that a person leaves the record when that file does.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::durable;
+use super::durable::Disk;
+use super::durable::Place;
+use super::error::Error;
+use crate::domain::Digest;
+use crate::domain::audit::Actor;
+
+const PREFIX: &str = "person1:";
+
+/// Bytes of a person's file that are read.
+const MAX_PERSON_BYTES: u64 = 64 * 1024;
+
+/// What opens a commitment.
+#[derive(Debug, Serialize, Deserialize)]
+struct Person {
+    name: String,
+    salt: String,
+}
+
+/// The people of one data folder.
+#[derive(Debug)]
+pub(super) struct People {
+    disk: Arc<Disk>,
+    dir: PathBuf,
+    /// The hash of each name; held while a new one is written, so that nobody gets two.
+    known: Mutex<HashMap<String, String>>,
+}
+
+impl Person {
+    fn hash(&self) -> String {
+        Digest::of(format!("portcullis person v1\n{}\n{}", self.salt, self.name).as_bytes()).hex()
+    }
+}
+
+impl People {
+    /// Takes in the people in `dir`.
+    pub(super) fn open(disk: Arc<Disk>, dir: PathBuf) -> Result<Self, Error> {
+        disk.make_dir(&dir)?;
+        let mut known = HashMap::new();
+        for name in durable::names(&dir)? {
+            match read(&dir.join(&name))? {
+                Some(person) if name == format!("{}.json", person.hash()) => {
+                    let hash = person.hash();
+                    known.insert(person.name, hash);
+                }
+                Some(_) | None => tracing::warn!(name, "a file in people/ opens no commitment"),
+            }
+        }
+        Ok(Self {
+            disk,
+            dir,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// The commitment to a name, always the same one, made durable when it is new.
+    pub(super) fn actor(&self, name: &str) -> Result<Actor, Error> {
+        let mut known = self.known.lock();
+        if let Some(hash) = known.get(name) {
+            return Ok(Actor::Person(format!("{PREFIX}{hash}")));
+        }
+        let person = Person {
+            name: name.to_owned(),
+            salt: format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>()),
+        };
+        let hash = person.hash();
+        let text = serde_json::to_vec_pretty(&person).unwrap_or_default();
+        let path = self.dir.join(format!("{hash}.json"));
+        self.disk.write(&path, &text, durable::PRIVATE, Place::New)?;
+        known.insert(name.to_owned(), hash.clone());
+        Ok(Actor::Person(format!("{PREFIX}{hash}")))
+    }
+
+    /// The name behind a commitment, unless it was erased.
+    pub(super) fn name(&self, actor: &Actor) -> Option<String> {
+        let Actor::Person(commitment) = actor else {
+            return None;
+        };
+        let hash = commitment.strip_prefix(PREFIX)?;
+        let known = self.known.lock();
+        known
+            .iter()
+            .find(|(_, known)| *known == hash)
+            .map(|(name, _)| name.clone())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Person>, Error> {
+    let bytes = durable::read(path, MAX_PERSON_BYTES)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "what others do to the folder is done here")]
+mod tests {
+    use super::*;
+
+    fn people(dir: &Path) -> People {
+        let disk = Arc::new(Disk::new(dir, "t"));
+        disk.make_dir(&dir.join(durable::TMP)).unwrap();
+        People::open(disk, dir.join("people")).unwrap()
+    }
+
+    #[test]
+    fn a_name_has_one_commitment_also_after_a_restart_until_it_is_erased() {
+        let dir = tempfile::tempdir().unwrap();
+        let actor = people(dir.path()).actor("ada").unwrap();
+        let again = people(dir.path());
+        assert_eq!(again.actor("ada").unwrap(), actor);
+        assert_ne!(again.actor("bob").unwrap(), actor);
+        assert_eq!(again.name(&actor).as_deref(), Some("ada"));
+        assert_eq!(again.name(&Actor::Gateway), None);
+        let Actor::Person(commitment) = &actor else { panic!() };
+        assert!(!commitment.contains("ada"));
+        let file = again
+            .dir
+            .join(format!("{}.json", commitment.strip_prefix(PREFIX).unwrap()));
+        again.disk.remove(&file).unwrap();
+        assert_eq!(people(dir.path()).name(&actor), None);
+        assert_ne!(people(dir.path()).actor("ada").unwrap(), actor);
+    }
+
+    #[test]
+    fn a_changed_name_opens_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let actor = people(dir.path()).actor("ada").unwrap();
+        let folder = dir.path().join("people");
+        let path = folder.join(durable::names(&folder).unwrap().remove(0));
+        let text = String::from_utf8(durable::read(&path, 9_999).unwrap().unwrap()).unwrap();
+        std::fs::write(&path, text.replace("ada", "eve")).unwrap();
+        assert_eq!(people(dir.path()).name(&actor), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Tokens of callers: `tokens/<id>.json`, with the digest of the secret and never the secret (design §6, §9).
+//!
+//! Imports `durable` and `domain`. A secret is found by its SHA-256, so that what a comparison's time could tell is a
+//! prefix of a hash that nobody can choose.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::Serialize;
+use thiserror::Error as ThisError;
+
+use super::durable;
+use super::durable::Disk;
+use super::durable::Place;
+use super::error::Error;
+use crate::domain::Digest;
+use crate::domain::Timestamp;
+
+/// What every secret begins with, so that scanners find one that was published.
+const SECRET_PREFIX: &str = "pct_";
+
+const ID_PREFIX: &str = "tok-";
+
+/// Hexadecimal digits of an id.
+const ID_DIGITS: usize = 16;
+
+/// Bytes of a token's file that are read.
+const MAX_TOKEN_BYTES: u64 = 64 * 1024;
+
+/// The public name of a token: `tok-` and 16 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenId(Box<str>);
+
+/// A text that is no token's id.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[error("{0:?} is not {ID_PREFIX} and {ID_DIGITS} lower-case hexadecimal digits")]
+pub struct InvalidTokenId(pub String);
+
+/// What is kept of a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenNote {
+    /// Its public name.
+    pub id: TokenId,
+    /// Whose it is, as an operator named it.
+    pub name: String,
+    /// The digest of its secret.
+    pub hash: Digest,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Timestamp>,
+}
+
+/// The tokens of one data folder.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    disk: Arc<Disk>,
+    dir: PathBuf,
+    /// By the digest of the secret.
+    known: Mutex<HashMap<Digest, TokenNote>>,
+}
+
+impl Tokens {
+    /// Takes in the tokens in `dir`.
+    pub(super) fn open(disk: Arc<Disk>, dir: PathBuf) -> Result<Self, Error> {
+        disk.make_dir(&dir)?;
+        let mut known = HashMap::new();
+        for name in durable::names(&dir)? {
+            match read(&dir.join(&name))? {
+                Some(note) if name == file_name(&note.id) => {
+                    known.insert(note.hash, note);
+                }
+                Some(_) | None => tracing::warn!(name, "a file in tokens/ is no token"),
+            }
+        }
+        Ok(Self {
+            disk,
+            dir,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// Makes a token; its secret is in the answer and nowhere else.
+    pub(super) fn make(&self, name: &str, now: Timestamp) -> Result<(TokenId, String), Error> {
+        let secret = format!(
+            "{SECRET_PREFIX}{}",
+            BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
+        );
+        let note = TokenNote {
+            id: TokenId(format!("{ID_PREFIX}{:016x}", rand::random::<u64>()).into()),
+            name: name.to_owned(),
+            hash: Digest::of(secret.as_bytes()),
+            created: now,
+            revoked: None,
+        };
+        self.write(&note, Place::New)?;
+        let id = note.id.clone();
+        self.known.lock().insert(note.hash, note);
+        Ok((id, secret))
+    }
+
+    /// All tokens, the oldest first.
+    pub(super) fn all(&self) -> Vec<TokenNote> {
+        let mut notes: Vec<_> = self.known.lock().values().cloned().collect();
+        notes.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        notes
+    }
+
+    /// Ends a token; says whether there was a live one. It ends at once, also when that cannot be made durable.
+    pub(super) fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<bool, Error> {
+        let mut known = self.known.lock();
+        let Some(note) = known.values_mut().find(|note| &note.id == id) else {
+            return Ok(false);
+        };
+        if note.revoked.is_some() {
+            return Ok(false);
+        }
+        note.revoked = Some(now);
+        self.write(note, Place::Over)?;
+        Ok(true)
+    }
+
+    /// The live token with this secret.
+    pub(super) fn by_secret(&self, secret: &str) -> Option<TokenNote> {
+        let known = self.known.lock();
+        let note = known.get(&Digest::of(secret.as_bytes()))?;
+        note.revoked.is_none().then(|| note.clone())
+    }
+
+    fn write(&self, note: &TokenNote, place: Place) -> Result<(), Error> {
+        let text = serde_json::to_vec_pretty(note).unwrap_or_default();
+        let path = self.dir.join(file_name(&note.id));
+        self.disk.write(&path, &text, durable::PRIVATE, place).map(|_| ())
+    }
+}
+
+fn file_name(id: &TokenId) -> String {
+    format!("{id}.json")
+}
+
+fn read(path: &Path) -> Result<Option<TokenNote>, Error> {
+    let bytes = durable::read(path, MAX_TOKEN_BYTES)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+impl FromStr for TokenId {
+    type Err = InvalidTokenId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTokenId> {
+        let is_id = text.strip_prefix(ID_PREFIX).is_some_and(|digits| {
+            digits.len() == ID_DIGITS && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        });
+        if is_id {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidTokenId(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for TokenId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TokenId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+    fn tokens(dir: &Path) -> Tokens {
+        let disk = Arc::new(Disk::new(dir, "t"));
+        disk.make_dir(&dir.join(durable::TMP)).unwrap();
+        Tokens::open(disk, dir.join("tokens")).unwrap()
+    }
+
+    #[test]
+    fn a_secret_opens_its_token_until_it_is_revoked_and_never_lies_on_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = tokens(dir.path());
+        let (id, secret) = first.make("ci", NOW).unwrap();
+        let (other, _) = first.make("bob", NOW).unwrap();
+        assert!(secret.starts_with(SECRET_PREFIX) && secret.len() == 47);
+        for name in durable::names(&first.dir).unwrap() {
+            let text = durable::read(&first.dir.join(name), 9_999).unwrap().unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(!text.contains(secret.trim_start_matches(SECRET_PREFIX)));
+        }
+        let again = tokens(dir.path());
+        assert_eq!(again.by_secret(&secret).unwrap().name, "ci");
+        assert_eq!(again.by_secret(&secret.replace(SECRET_PREFIX, "")), None);
+        assert!(again.revoke(&id, NOW).unwrap());
+        assert!(!again.revoke(&id, NOW).unwrap());
+        assert!(!again.revoke(&"tok-0000000000000000".parse().unwrap(), NOW).unwrap());
+        assert_eq!(again.by_secret(&secret), None);
+        let last = tokens(dir.path());
+        assert_eq!(last.by_secret(&secret), None);
+        let live: Vec<_> = last.all().into_iter().filter(|note| note.revoked.is_none()).collect();
+        assert_eq!(live.into_iter().map(|note| note.id).collect::<Vec<_>>(), [other]);
+    }
+
+    #[test]
+    fn a_revocation_that_cannot_be_written_is_in_force_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = tokens(dir.path());
+        let (id, secret) = tokens.make("ci", NOW).unwrap();
+        tokens.disk.stop("test");
+        assert!(matches!(tokens.revoke(&id, NOW), Err(Error::WritingStopped)));
+        assert_eq!(tokens.by_secret(&secret), None);
+        assert!(matches!(tokens.make("x", NOW), Err(Error::WritingStopped)));
+    }
+
+    #[test]
+    fn ids_are_parsed_before_they_name_files() {
+        for bad in ["", "tok-", "tok-../../x", "tok-000000000000000G", "0000000000000000"] {
+            assert!(bad.parse::<TokenId>().is_err(), "{bad}");
+        }
+    }
+}
