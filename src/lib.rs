@@ -7,3 +7,4 @@ pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod tls;
+pub mod upstream;
