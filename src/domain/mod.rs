@@ -62,6 +62,7 @@ pub use frontmatter::FrontmatterMismatch;
 pub use frontmatter::FrontmatterPolicy;
 pub use json::InvalidJson;
 pub use json::Json;
+pub(crate) use json::quoted;
 pub use label::InvalidLabel;
 pub use label::Label;
 pub use limits::Limits;

@@ -1,0 +1,115 @@
+//! What concerns the data folder alone: verification, the log, tokens, people, the socket's place.
+
+use std::path::PathBuf;
+
+use super::Error;
+use super::Gateway;
+use super::TokenStatus;
+use crate::domain::audit::Actor;
+use crate::store::LogReport;
+use crate::store::RebuildReport;
+use crate::store::Store;
+use crate::store::TokenId;
+use crate::store::TokenNote;
+use crate::store::VerifyReport;
+
+impl Gateway {
+    /// The person behind a name, as the record names people.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when a new person cannot be written down.
+    pub async fn person(&self, name: &str) -> Result<Actor, Error> {
+        let name = name.to_owned();
+        self.0.on_disk(move |store| store.person(&name)).await
+    }
+
+    /// Where the socket for operators' commands is to be: nothing lies there when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when something lies there and cannot be removed.
+    pub async fn admin_socket(&self) -> Result<PathBuf, Error> {
+        self.0.on_disk(|store| store.socket("admin.sock")).await
+    }
+
+    /// Hashes every stored byte again; what is damaged goes to quarantine. `tell` hears what is done of how much.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when the folder cannot be read.
+    pub async fn verify(&self, tell: impl Fn(u64, u64) + Send + 'static) -> Result<VerifyReport, Error> {
+        let check = move |store: &Store| store.verify(&mut |step| tell(step.done, step.total));
+        let report = self.0.on_disk(check).await?;
+        self.0.memory.clear();
+        Ok(report)
+    }
+
+    /// Checks the whole log: every leaf, the tree, the signatures, each skill's chain, tiles and head.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when the folder cannot be read.
+    pub async fn verify_log(&self, tell: impl Fn(u64, u64) + Send + 'static) -> Result<LogReport, Error> {
+        self.0
+            .on_disk(move |store| store.verify_log(&mut |step| tell(step.done, step.total)))
+            .await
+    }
+
+    /// Makes the index anew from content, sets and log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when it cannot be written.
+    pub async fn rebuild_index(&self) -> Result<RebuildReport, Error> {
+        self.0.on_disk(Store::rebuild_index).await
+    }
+
+    /// Makes a token; its secret is told once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when it cannot be written.
+    pub async fn new_token(&self, name: &str) -> Result<(TokenId, String), Error> {
+        let (name, now) = (name.to_owned(), self.0.clock.now());
+        self.0.on_disk(move |store| store.new_token(&name, now)).await
+    }
+
+    /// The tokens, the oldest first.
+    pub fn tokens(&self) -> Vec<TokenStatus> {
+        let shown = |TokenNote {
+                         id,
+                         name,
+                         created,
+                         revoked,
+                         hash: _,
+                     }| TokenStatus {
+            id: id.to_string(),
+            name,
+            created,
+            revoked,
+        };
+        self.0.store.tokens().into_iter().map(shown).collect()
+    }
+
+    /// Says whether a live token has this secret.
+    pub fn knows_token(&self, secret: &str) -> bool {
+        self.0.store.token_by_secret(secret).is_some()
+    }
+
+    /// Takes back, at once, the token with this id, or every live token of this name. Gives how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRecorded`] when they are dead in this process and that cannot be written.
+    pub async fn revoke_tokens(&self, id_or_name: &str) -> Result<u64, Error> {
+        let now = self.0.clock.now();
+        let meant = |token: &TokenNote| token.id.to_string() == id_or_name || token.name == id_or_name;
+        let mut revoked = 0;
+        for token in self.0.store.tokens().into_iter().filter(meant) {
+            let ended = self.0.on_disk(move |store| store.revoke_token(&token.id, now)).await;
+            revoked += u64::from(ended.map_err(|error| Error::NotRecorded(Box::new(error)))?);
+        }
+        Ok(revoked)
+    }
+}

@@ -1,0 +1,427 @@
+//! The use cases: refresh, catalog snapshots, get, read, directory, approve, review.
+//!
+//! Imports `domain`, `store`, `upstream` and the leaves. Here alone do fetching, verifying and keeping meet. No sockets and
+//! no HTTP types. Invariants: a request reads one [`Catalog`] and never waits for an origin that is not the one asked;
+//! nothing is fetched ahead of need (H-34); every change goes through the one lock of `ledger`, which no
+//! request for a known skill takes.
+//! Start reading at [`Gateway`], then `obtain` for the life of a read and `ledger` for the life of a decision.
+
+mod catalog;
+mod keep;
+mod ledger;
+mod memory;
+mod observed;
+mod obtain;
+mod pull;
+mod recent;
+mod refresh;
+mod review;
+mod status;
+mod unserved;
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::fs;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::config;
+use crate::config::Config;
+use crate::config::OriginConfig;
+use crate::config::Repair;
+use crate::domain::Label;
+use crate::domain::Limits;
+use crate::domain::Policy;
+use crate::domain::Record;
+use crate::domain::Refusal;
+use crate::domain::SkillKey;
+use crate::domain::SkillUri;
+use crate::shutdown::Shutdown;
+use crate::store;
+use crate::store::Store;
+use crate::upstream;
+use crate::upstream::Upstream;
+
+pub use catalog::Catalog;
+pub use catalog::CatalogSkill;
+pub use catalog::Found;
+pub use catalog::OriginCatalog;
+pub use catalog::Served;
+pub use catalog::View;
+pub use ledger::By;
+use ledger::Ledger;
+pub use memory::EncodedFile;
+use memory::Memory;
+use obtain::Flight;
+use obtain::FlightKey;
+
+pub use pull::PullStep;
+pub use pull::Pulled;
+use recent::Recent;
+pub use review::Decided;
+pub use review::Difference;
+pub use review::FileDifference;
+pub use status::FileStatus;
+pub use status::OriginStatus;
+pub use status::Rejected;
+pub use status::SkillDetails;
+pub use status::SkillStatus;
+pub use status::Summary;
+pub use status::TokenStatus;
+pub use unserved::Unserved;
+
+/// How often a held data folder is tried again: it is refused within a second.
+const LOCK_WAITS: u32 = 4;
+
+/// How long between two tries.
+const LOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// How the gateway is opened beside its configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mode {
+    /// Whether origins are never asked.
+    pub offline: bool,
+}
+
+/// The gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    clock: Clock,
+    shutdown: Shutdown,
+    limits: Limits,
+    origins: BTreeMap<Label, Origin>,
+    /// The writer's lock: held across disk writes, never taken by a host's request.
+    ledger: tokio::sync::Mutex<Ledger>,
+    /// Replaced whole; held for the copy of a pointer.
+    catalog: RwLock<Arc<Catalog>>,
+    memory: Memory,
+    /// Fetches under way; held for a look-up.
+    flights: parking_lot::Mutex<HashMap<FlightKey, Flight>>,
+    /// Skills that an origin said it does not have.
+    unknown: Recent,
+    /// Skills whose entries were asked for again since a host asked for a file that they do not list.
+    looked_at: Recent,
+    /// Held skills that a host just asked for.
+    asked_for: Recent,
+    /// Failures already on the record, so that a host cannot fill it by asking again; held for a look-up.
+    failures: parking_lot::Mutex<HashSet<String>>,
+}
+
+/// One configured origin.
+struct Origin {
+    upstream: Upstream,
+    address: String,
+    kind: &'static str,
+    refresh: std::time::Duration,
+    refresh_max: std::time::Duration,
+    repair_size: bool,
+    policy: Policy,
+}
+
+/// Why an operator's command could not be carried out.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// No origin has this label.
+    #[error("no origin has the label {0}")]
+    NoOrigin(Label),
+    /// Nothing is known of this skill.
+    #[error("no such skill: {0}")]
+    NoSkill(SkillKey),
+    /// The approval machine refuses.
+    #[error("{key}: {refusal}")]
+    Refused {
+        /// The skill.
+        key: SkillKey,
+        /// Why.
+        #[source]
+        refusal: Refusal,
+    },
+    /// The entry has no set that could be decided about.
+    #[error("{key} cannot be decided about: {reason}")]
+    NoSet {
+        /// The skill.
+        key: SkillKey,
+        /// Why there is none.
+        reason: String,
+    },
+    /// It is in force, and could not be written to the log.
+    #[error("in force, not yet recorded: {0}")]
+    NotRecorded(#[source] Box<Self>),
+    /// The origin did not give what was asked.
+    #[error("{label}: {error}")]
+    Upstream {
+        /// The origin.
+        label: Label,
+        /// What happened.
+        #[source]
+        error: upstream::Error,
+    },
+    /// A file was not obtained.
+    #[error("{uri} of {label}: {reason}")]
+    File {
+        /// The origin.
+        label: Label,
+        /// The file.
+        uri: String,
+        /// Why.
+        reason: Unserved,
+    },
+    /// A file with secrets or certificates of an origin cannot be read.
+    #[error("the certificate file of {label} cannot be read")]
+    Certificates {
+        /// The origin.
+        label: Label,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A task of ours ended by itself.
+    #[error("a task of the gateway ended by itself: {0}")]
+    Task(String),
+}
+
+impl Gateway {
+    /// Opens the data folder, takes in its log and publishes what it says, before any origin is asked.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`] when the data folder is refused, in use or damaged, or an origin's settings cannot be used.
+    pub async fn open(config: &Config, mode: Mode, clock: Clock, shutdown: Shutdown) -> Result<Self, Error> {
+        let options = store::Options {
+            data_dir: config.store.data_dir.clone(),
+            allow_unsafe_location: config.store.allow_unsafe_location,
+            limits: config.limits.clone(),
+        };
+        let origins = config
+            .origins
+            .iter()
+            .map(|origin| Ok((origin.label.clone(), Origin::new(origin, &config.limits, mode)?)));
+        let origins = origins.collect::<Result<BTreeMap<_, _>, Error>>()?;
+        let (store, record) = open_store(&options, &clock).await?;
+        let inner = Inner {
+            memory: Memory::new(config.limits.memory_cache_bytes),
+            limits: config.limits.clone(),
+            ledger: tokio::sync::Mutex::new(Ledger::new(record)),
+            catalog: RwLock::default(),
+            flights: parking_lot::Mutex::default(),
+            unknown: Recent::default(),
+            looked_at: Recent::default(),
+            asked_for: Recent::default(),
+            failures: parking_lot::Mutex::default(),
+            store,
+            clock,
+            shutdown,
+            origins,
+        };
+        inner.configure().await?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The snapshot that requests are answered from.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog()
+    }
+
+    /// The time.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The bounds on what outsiders may send and be sent.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// The end of the process, and the tasks it waits for.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+}
+
+/// Opens the folder and takes in its log. A command that holds the folder for a moment is waited for.
+async fn open_store(options: &store::Options, clock: &Clock) -> Result<(Store, Record), Error> {
+    let mut waits = LOCK_WAITS;
+    loop {
+        let (options, now) = (options.clone(), clock.now());
+        let opened = tokio::task::spawn_blocking(move || {
+            let store = Store::open(&options, now)?;
+            let mut record = Record::default();
+            store.replay(&mut |index, leaf| record.apply(index, leaf))?;
+            Ok((store, record))
+        });
+        match opened.await.map_err(|error| Error::Task(error.to_string()))? {
+            Err(store::Error::Locked { .. }) if waits > 0 => waits -= 1,
+            opened => return Ok(opened?),
+        }
+        tokio::time::sleep(LOCK_WAIT).await;
+    }
+}
+
+impl Error {
+    /// Says whether another process holds the data folder.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(store::Error::Locked { .. }))
+    }
+}
+
+impl Origin {
+    fn new(config: &OriginConfig, limits: &Limits, mode: Mode) -> Result<Self, Error> {
+        let label = || config.label.clone();
+        let (address, kind) = match &config.address {
+            config::Address::Folder(path) => (upstream::Address::Folder(path.clone()), "folder"),
+            config::Address::Http(url) => {
+                let ca = config.ca.as_ref().map(fs::read).transpose();
+                let ca = ca.map_err(|source| Error::Certificates { label: label(), source })?;
+                let headers = upstream::Headers::new(&config.headers);
+                (
+                    upstream::Address::Http {
+                        url: url.as_str().to_owned(),
+                        headers,
+                        ca,
+                    },
+                    "http",
+                )
+            }
+        };
+        let settings = upstream::Settings {
+            address,
+            connect_timeout: config.connect_timeout,
+            timeout: config.timeout,
+            total: config.total,
+            limits: limits.clone(),
+        };
+        let upstream = if mode.offline {
+            Upstream::offline(&settings)
+        } else {
+            Upstream::new(&settings).map_err(|error| Error::Upstream { label: label(), error })?
+        };
+        Ok(Self {
+            upstream,
+            address: config.fingerprint_text(),
+            kind,
+            refresh: config.refresh,
+            refresh_max: config.refresh_max,
+            repair_size: config.repair.contains(&Repair::Size),
+            policy: config.policy.clone(),
+        })
+    }
+}
+
+impl Inner {
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read())
+    }
+
+    fn policy(&self, label: &Label) -> Policy {
+        self.origins
+            .get(label)
+            .map(|origin| origin.policy.clone())
+            .unwrap_or_default()
+    }
+
+    fn origin(&self, label: &Label) -> Result<&Origin, Error> {
+        self.origins.get(label).ok_or_else(|| Error::NoOrigin(label.clone()))
+    }
+
+    /// Puts the configured addresses on the record and publishes every origin as the log and the index know it.
+    async fn configure(&self) -> Result<(), Error> {
+        let mut ledger = self.ledger.lock().await;
+        let events = self
+            .origins
+            .iter()
+            .filter_map(|(label, origin)| ledger.record.configure(label, &origin.address))
+            .collect();
+        self.append(&mut ledger, &By::gateway(), events).await?;
+        for label in self.origins.keys() {
+            let listing = self.store.listing(label);
+            let observed = self.observed(&mut ledger, label);
+            observed.stale = true;
+            observed.heard = listing.as_ref().map(|listing| listing.heard);
+            let waiting = listing.into_iter().flat_map(|listing| listing.unsized_entries);
+            let sightings = waiting
+                .filter_map(|text| self.sighting_of_unsized(label, &text))
+                .collect();
+            self.observe(&mut ledger, label, sightings).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs disk work off the runtime's threads.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        Ok(done.map_err(|error| Error::Task(error.to_string()))??)
+    }
+}
+
+/// Reads a skill as operators write it: `label/path`, or its URI in the merged view.
+///
+/// `label/path` stands for `skill://path/SKILL.md` of that origin; skills under other schemes are named by their merged URI.
+pub fn parse_skill(text: &str) -> Option<SkillKey> {
+    if text.contains("://") {
+        return match crate::domain::mapping::split(text).ok()? {
+            crate::domain::mapping::Merged::Skill(label, uri) => Some(SkillKey {
+                label,
+                uri: skill_uri(uri.as_str())?,
+            }),
+            crate::domain::mapping::Merged::Passed(..) => None,
+        };
+    }
+    let (label, path) = text.split_once('/')?;
+    Some(SkillKey {
+        label: label.parse().ok()?,
+        uri: skill_uri(&format!("skill://{path}"))?,
+    })
+}
+
+/// The skill at `uri`, which may or may not end in `/SKILL.md` yet.
+fn skill_uri(uri: &str) -> Option<SkillUri> {
+    uri.parse()
+        .ok()
+        .or_else(|| format!("{uri}/{}", crate::domain::SKILL_FILE).parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_is_named_by_label_and_path_or_by_its_merged_uri() {
+        for (text, label, uri) in [
+            ("acme/refunds", "acme", "skill://refunds/SKILL.md"),
+            ("acme/hr/leave", "acme", "skill://hr/leave/SKILL.md"),
+            ("acme/hr/leave/SKILL.md", "acme", "skill://hr/leave/SKILL.md"),
+            ("skill://acme/hr/leave/SKILL.md", "acme", "skill://hr/leave/SKILL.md"),
+            ("skill://acme/hr/leave", "acme", "skill://hr/leave/SKILL.md"),
+            ("skill://acme/~repo/x/leave", "acme", "repo://x/leave/SKILL.md"),
+        ] {
+            let key = parse_skill(text).unwrap();
+            assert_eq!((key.label.as_str(), key.uri.as_str()), (label, uri), "{text}");
+        }
+        for text in [
+            "refunds",
+            "acme",
+            "acme/",
+            "Acme/refunds",
+            "acme/../x",
+            "acme+skill://x/y",
+            "skill://acme",
+            "",
+        ] {
+            assert_eq!(parse_skill(text), None, "{text}");
+        }
+    }
+}

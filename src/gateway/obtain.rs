@@ -1,0 +1,466 @@
+//! The life of a read: memory, disk re-verified, or one fetch shared by all who wait (design §5; H-25 … H-36).
+//!
+//! A fetch is a task of its own, detached from whoever asked first. After it, the permit is looked at again: a revocation
+//! that came meanwhile wins.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::future::Shared;
+
+use super::By;
+use super::EncodedFile;
+use super::Error;
+use super::Gateway;
+use super::Inner;
+use super::catalog::CatalogSkill;
+use super::catalog::Served;
+use super::memory::FileKey;
+use super::unserved::Unserved;
+use super::unserved::reason_of;
+use crate::domain::Digest;
+use crate::domain::Held;
+use crate::domain::Mismatch;
+use crate::domain::Resource;
+use crate::domain::ResourceUri;
+use crate::domain::SetId;
+use crate::domain::SkillEntry;
+use crate::domain::SkillKey;
+use crate::domain::SkillState;
+use crate::domain::VerifiedFile;
+use crate::domain::audit::Event;
+use crate::domain::audit::clip;
+use crate::store::QuarantineNote;
+use crate::store::StoredFile;
+use crate::telemetry::chain;
+use crate::upstream;
+use crate::upstream::Attempt;
+use crate::upstream::Unverified;
+
+/// Failures remembered as already recorded.
+const FAILURES_KEPT: usize = 10_000;
+
+/// Bytes that are hashed or encoded without leaving the runtime's thread.
+const QUICK_BYTES: usize = 64 * 1024;
+
+/// A fetch under way, awaited by any number of requests.
+pub(super) type Flight = Shared<BoxFuture<'static, Result<Arc<VerifiedFile>, Unserved>>>;
+
+/// What is being fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FlightKey {
+    /// An operator's probe does not share the fate of a request that may not wait for an origin that is down.
+    attempt: Attempt,
+    skill: Arc<SkillKey>,
+    /// What is fetched for one set is verified against that set's frontmatter too.
+    set: SetId,
+    uri: ResourceUri,
+}
+
+impl Gateway {
+    /// The verified bytes of a file that `served` permits, ready to be sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Unserved`], the reason to tell.
+    pub async fn read(&self, served: &Arc<Served>, resource: &Resource) -> Result<Arc<EncodedFile>, Unserved> {
+        let inner = &self.0;
+        served.permit().check(inner.clock.now()).map_err(Unserved::Held)?;
+        let key = FileKey {
+            skill: Arc::clone(served.key()),
+            set: served.permit().entry().set(),
+            digest: resource.digest,
+        };
+        // A skill's own file proves its frontmatter too, so it is never answered by another file's equal bytes.
+        let is_own = resource.uri == *served.key().uri.as_resource();
+        if let Some(file) = inner.memory.get(&key).filter(|file| !is_own || file.is_own()) {
+            return Ok(file);
+        }
+        let entry = served.permit().entry();
+        let file = inner.obtain(served.key(), entry, resource, Attempt::Ordinary).await?;
+        let encoded = Arc::new(
+            inner
+                .off_runtime(file.bytes().len(), move || EncodedFile::of(&file))
+                .await?,
+        );
+        inner.memory.put(key, Arc::clone(&encoded));
+        inner.still_served(served)?;
+        Ok(encoded)
+    }
+
+    /// Asks the origin for a skill that the catalog does not know (S-35, H-21), and says why it is not served: whatever comes
+    /// is held.
+    pub async fn ask_for_unknown(&self, key: &SkillKey) -> Unserved {
+        let inner = &self.0;
+        if inner.unknown.has(key) || !inner.origins.contains_key(&key.label) {
+            return Unserved::Unknown;
+        }
+        let looked = inner.look_again(key, Attempt::Ordinary).await;
+        match (
+            inner
+                .catalog()
+                .origin(&key.label)
+                .and_then(|part| part.skill(&key.uri).cloned()),
+            looked,
+        ) {
+            (Some(skill), _) => self.held(&skill),
+            (None, Ok(())) => {
+                inner.unknown.note(key);
+                Unserved::Unknown
+            }
+            (None, Err(Error::Upstream { error, .. })) => reason_of(&error),
+            (None, Err(_)) => Unserved::Disk,
+        }
+    }
+
+    /// Why a file is not served that the set of a served skill does not have: the entry is asked for again, though not at
+    /// every such request, since the set may have changed (H-31, H-40). The file itself is never asked for.
+    pub async fn unlisted(&self, served: &Served) -> Unserved {
+        let inner = &self.0;
+        if inner.looked_at.has(served.key()) {
+            return Unserved::Unlisted;
+        }
+        inner.looked_at.note(served.key());
+        if let Err(error) = inner.look_again(served.key(), Attempt::Ordinary).await {
+            tracing::debug!(skill = %served.key(), error = %chain(&error), "the entry could not be asked for again");
+        }
+        inner.still_served(served).err().unwrap_or(Unserved::Unlisted)
+    }
+
+    /// Why a known skill is not served, noting on the record that a host asked for it.
+    pub fn held(&self, skill: &CatalogSkill) -> Unserved {
+        match skill.served(self.0.clock.now()) {
+            Ok(_) => Unserved::Unknown,
+            Err(held) => {
+                self.note_asked(skill);
+                Unserved::Held(held)
+            }
+        }
+    }
+
+    /// Learns how the frontmatter of a skill's own file matches, where that file is stored.
+    pub(super) async fn look_at_frontmatter(&self, key: &SkillKey) {
+        let Ok(entry) = self.seen_entry(key) else { return };
+        let Some(own) = entry.resources().get(key.uri.as_str()) else {
+            return;
+        };
+        if let Ok(Some(file)) = self.0.read_disk(&Arc::new(key.clone()), &entry, own).await {
+            self.0.note_frontmatter(key, &entry, &file).await;
+        }
+    }
+
+    /// Puts on the record, once for each set, that a host asked for a skill that is held.
+    fn note_asked(&self, skill: &CatalogSkill) {
+        // Most such requests repeat one another: those make no task each.
+        if self.0.asked_for.has(&skill.key) {
+            return;
+        }
+        self.0.asked_for.note(&skill.key);
+        let (inner, key, set) = (Arc::clone(&self.0), SkillKey::clone(&skill.key), skill.seen);
+        drop(self.0.shutdown.spawn(async move {
+            let mut ledger = inner.ledger.lock().await;
+            let record = ledger
+                .record
+                .origin(&key.label)
+                .and_then(|origin| origin.skill(&key.uri));
+            let is_new = set.is_some_and(|set| record.is_some_and(|record| !record.was_asked_for(set)));
+            if is_new {
+                let noted = inner
+                    .append(&mut ledger, &By::gateway(), vec![Event::Held { skill: key, set }])
+                    .await;
+                if let Err(error) = noted {
+                    tracing::warn!(error = %chain(&error), "a refusal is not on the record");
+                }
+            }
+        }));
+    }
+}
+
+impl Inner {
+    /// Verified bytes of a file of `entry`: from the disk, or by one fetch that all who ask meanwhile share.
+    pub(super) async fn obtain(
+        self: &Arc<Self>,
+        skill: &Arc<SkillKey>,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+        attempt: Attempt,
+    ) -> Result<Arc<VerifiedFile>, Unserved> {
+        let key = FlightKey {
+            attempt,
+            skill: Arc::clone(skill),
+            set: entry.set(),
+            uri: resource.uri.clone(),
+        };
+        let flight = {
+            let mut flights = self.flights.lock();
+            flights
+                .entry(key.clone())
+                .or_insert_with(|| self.take_off(key, entry, resource))
+                .clone()
+        };
+        flight.await
+    }
+
+    /// Begins a fetch that goes on when everybody who waits for it has left.
+    fn take_off(self: &Arc<Self>, key: FlightKey, entry: &Arc<SkillEntry>, resource: &Resource) -> Flight {
+        let (inner, entry, resource) = (Arc::clone(self), Arc::clone(entry), resource.clone());
+        let task = self.shutdown.spawn(async move {
+            let outcome = Box::pin(inner.disk_or_fetch(&key.skill, &entry, &resource, key.attempt)).await;
+            inner.flights.lock().remove(&key);
+            outcome
+        });
+        task.map(|ended| ended.unwrap_or(Err(Unserved::Disk))).boxed().shared()
+    }
+
+    async fn disk_or_fetch(
+        self: &Arc<Self>,
+        key: &Arc<SkillKey>,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+        attempt: Attempt,
+    ) -> Result<Arc<VerifiedFile>, Unserved> {
+        if let Some(file) = self.read_disk(key, entry, resource).await? {
+            return Ok(Arc::new(file));
+        }
+        let file = Arc::new(self.fetch_verified(key, entry, resource, attempt).await?);
+        self.keep(key, &file);
+        Ok(file)
+    }
+
+    /// The file as it lies on the disk, hashed again (H-62); none when it is absent or damaged.
+    pub(super) async fn read_disk(
+        &self,
+        key: &Arc<SkillKey>,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+    ) -> Result<Option<VerifiedFile>, Unserved> {
+        let (skill, wanted, now) = (Arc::clone(key), resource.clone(), self.clock.now());
+        let read = self.on_disk(move |store| store.read_file(&skill, &wanted, now)).await;
+        match read {
+            Ok(StoredFile::Intact(bytes, media)) => {
+                let verified = self.verify(key, entry, resource, Unverified { bytes, media }).await?;
+                verified.map(Some).map_err(|why| Unserved::Mismatch(Box::new(why)))
+            }
+            Ok(StoredFile::Absent) => Ok(None),
+            Ok(StoredFile::Damaged { got }) => {
+                tracing::error!(skill = %key, uri = %resource.uri, %got, "a stored file is damaged; it is quarantined");
+                self.note_quarantined(key, resource.digest, got).await;
+                Ok(None)
+            }
+            Err(error) => {
+                tracing::error!(skill = %key, error = %chain(&error), "a stored file cannot be read");
+                Err(Unserved::Disk)
+            }
+        }
+    }
+
+    /// Verifies bytes, off the runtime's threads where there are many.
+    async fn verify(
+        &self,
+        key: &SkillKey,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+        file: Unverified,
+    ) -> Result<Result<VerifiedFile, Mismatch>, Unserved> {
+        let Unverified { bytes, media } = file;
+        let policy = self.policy(&key.label).frontmatter;
+        let (entry, uri) = (Arc::clone(entry), resource.uri.clone());
+        self.off_runtime(bytes.len(), move || entry.verify(uri.as_str(), bytes, media, policy))
+            .await
+    }
+
+    /// Does work on `bytes` bytes: at once where they are few, else where it holds up nobody.
+    async fn off_runtime<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unserved> {
+        if bytes <= QUICK_BYTES {
+            return Ok(work());
+        }
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
+            tracing::error!(%error, "a task of the gateway ended by itself");
+            Unserved::Disk
+        })
+    }
+
+    async fn note_quarantined(&self, key: &Arc<SkillKey>, expected: Digest, got: Digest) {
+        let event = Event::Quarantined {
+            skill: SkillKey::clone(key),
+            expected,
+            got,
+        };
+        let mut ledger = self.ledger.lock().await;
+        if let Err(error) = self.append(&mut ledger, &By::gateway(), vec![event]).await {
+            tracing::error!(error = %chain(&error), "a quarantined file is not on the record");
+        }
+    }
+
+    /// Fetches and verifies. On a failure the entry is asked for once more: a changed one closes the skill, the same one
+    /// gives the file one more chance (H-28).
+    async fn fetch_verified(
+        &self,
+        key: &Arc<SkillKey>,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+        attempt: Attempt,
+    ) -> Result<VerifiedFile, Unserved> {
+        match self.fetch_once(key, entry, resource, attempt).await {
+            Ok(file) => return Ok(file),
+            Err(Failed::Plain(reason)) => return Err(reason),
+            Err(Failed::Mendable(reason)) => {
+                tracing::warn!(skill = %key, uri = %resource.uri, %reason, "asking for the entry again");
+            }
+        }
+        if let Err(error) = self.look_again(key, attempt).await {
+            tracing::warn!(skill = %key, error = %chain(&error), "the entry could not be asked for again");
+        }
+        self.still_seen(key, entry)?;
+        match self.fetch_once(key, entry, resource, attempt).await {
+            Ok(file) => Ok(file),
+            Err(Failed::Plain(reason)) => Err(reason),
+            Err(Failed::Mendable(reason)) => {
+                self.note_failed(key, entry, resource, &reason).await;
+                Err(reason)
+            }
+        }
+    }
+
+    async fn fetch_once(
+        &self,
+        key: &Arc<SkillKey>,
+        entry: &Arc<SkillEntry>,
+        resource: &Resource,
+        attempt: Attempt,
+    ) -> Result<VerifiedFile, Failed> {
+        let origin = self.origins.get(&key.label).ok_or(Failed::Plain(Unserved::Unknown))?;
+        let fetched = origin.upstream.read(resource, attempt).await.map_err(|error| {
+            tracing::warn!(skill = %key, uri = %resource.uri, %error, "a file could not be fetched");
+            match error {
+                upstream::Error::NotFound => Failed::Mendable(Unserved::Missing),
+                upstream::Error::TooLong { limit } => Failed::Mendable(Unserved::Mismatch(Box::new(Mismatch::Size {
+                    uri: resource.uri.to_string(),
+                    expected: resource.size,
+                    got: limit.max(resource.size.saturating_add(1)),
+                }))),
+                upstream::Error::Offline
+                | upstream::Error::Down { .. }
+                | upstream::Error::Unreachable(_)
+                | upstream::Error::TimedOut(_)
+                | upstream::Error::Status(_)
+                | upstream::Error::Unauthorized(_)
+                | upstream::Error::NoSkills
+                | upstream::Error::Rpc { .. }
+                | upstream::Error::Malformed(_)
+                | upstream::Error::Folder(_) => Failed::Plain(reason_of(&error)),
+            }
+        })?;
+        let bytes = fetched.bytes.clone();
+        let verified = self.verify(key, entry, resource, fetched).await;
+        match verified.map_err(Failed::Plain)? {
+            Ok(file) => {
+                self.note_frontmatter(key, entry, &file).await;
+                Ok(file)
+            }
+            Err(mismatch) => {
+                self.set_aside(key, resource, bytes, &mismatch).await;
+                Err(Failed::Mendable(Unserved::Mismatch(Box::new(mismatch))))
+            }
+        }
+    }
+
+    /// Keeps what a reviewer should see about how the frontmatter matched.
+    async fn note_frontmatter(&self, key: &SkillKey, entry: &SkillEntry, file: &VerifiedFile) {
+        if let Some(matched) = file.frontmatter().filter(|matched| !matched.is_plain()) {
+            let mut ledger = self.ledger.lock().await;
+            let observed = self.observed(&mut ledger, &key.label);
+            observed
+                .frontmatter
+                .insert((key.uri.clone(), entry.set()), matched.clone());
+        }
+    }
+
+    /// Puts bytes that failed into quarantine.
+    async fn set_aside(&self, key: &Arc<SkillKey>, resource: &Resource, bytes: Bytes, reason: &Mismatch) {
+        let note = QuarantineNote {
+            origin: key.label.clone(),
+            uri: resource.uri.to_string(),
+            expected: resource.digest.to_string(),
+            got: Some(Digest::of(&bytes)),
+            reason: reason.to_string(),
+            when: self.clock.now(),
+        };
+        let aside = self.on_disk(move |store| store.quarantine(&bytes, &note)).await;
+        if let Err(error) = aside {
+            tracing::warn!(skill = %key, error = %chain(&error), "bytes that failed are not in quarantine");
+        }
+    }
+
+    /// Puts a lasting failure on the record, once.
+    async fn note_failed(&self, key: &Arc<SkillKey>, entry: &SkillEntry, resource: &Resource, reason: &Unserved) {
+        let event = Event::VerificationFailed {
+            skill: SkillKey::clone(key),
+            set: entry.set(),
+            file: resource.uri.to_string(),
+            expected: resource.digest,
+            reason: clip(&reason.to_string()),
+        };
+        let is_new = {
+            let mut failures = self.failures.lock();
+            failures.len() < FAILURES_KEPT && failures.insert(format!("{event:?}"))
+        };
+        if is_new {
+            let mut ledger = self.ledger.lock().await;
+            if let Err(error) = self.append(&mut ledger, &By::gateway(), vec![event]).await {
+                tracing::error!(error = %chain(&error), "a failed verification is not on the record");
+            }
+        }
+    }
+
+    /// Stores a verified file behind the answer; the drain waits for it.
+    fn keep(self: &Arc<Self>, key: &Arc<SkillKey>, file: &Arc<VerifiedFile>) {
+        let (inner, key, file) = (Arc::clone(self), Arc::clone(key), Arc::clone(file));
+        drop(self.shutdown.spawn(async move {
+            let skill = Arc::clone(&key);
+            if let Err(error) = inner.on_disk(move |store| store.put_file(&skill, &file)).await {
+                tracing::warn!(skill = %key, error = %chain(&error), "a verified file is served and not stored");
+            }
+        }));
+    }
+
+    /// Refuses when the catalog no longer serves the set that `served` permits.
+    fn still_served(&self, served: &Served) -> Result<(), Unserved> {
+        let catalog = self.catalog();
+        let skill = catalog
+            .origin(&served.key().label)
+            .and_then(|part| part.skill(&served.key().uri));
+        match skill.map(|skill| skill.served(self.clock.now())) {
+            Some(Ok(now)) if now.permit().entry().set() == served.permit().entry().set() => Ok(()),
+            Some(Ok(_)) | None => Err(Unserved::Held(Held::State(SkillState::Changed))),
+            Some(Err(held)) => Err(Unserved::Held(held)),
+        }
+    }
+
+    /// Refuses when the origin now shows another set than `entry`'s, and the skill is held for that.
+    fn still_seen(&self, key: &SkillKey, entry: &SkillEntry) -> Result<(), Unserved> {
+        let catalog = self.catalog();
+        let skill = catalog.origin(&key.label).and_then(|part| part.skill(&key.uri));
+        match skill {
+            Some(skill) if skill.seen == Some(entry.set()) => Ok(()),
+            Some(skill) => Err(skill
+                .served(self.clock.now())
+                .map_or_else(Unserved::Held, |_| Unserved::OriginDown)),
+            None => Err(Unserved::Unknown),
+        }
+    }
+}
+
+/// How one fetch failed.
+enum Failed {
+    /// A fresh entry might explain it.
+    Mendable(Unserved),
+    /// It would not.
+    Plain(Unserved),
+}

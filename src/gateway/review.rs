@@ -1,0 +1,398 @@
+//! What operators decide, and what they look at before they do.
+
+use std::sync::Arc;
+
+use similar::TextDiff;
+
+use super::By;
+use super::Error;
+use super::Gateway;
+use super::Inner;
+use super::catalog::CatalogSkill;
+use super::ledger::Ledger;
+use super::ledger::closing;
+use crate::domain::Digest;
+use crate::domain::FileChange;
+use crate::domain::Label;
+use crate::domain::OriginRecord;
+use crate::domain::Resource;
+use crate::domain::ResourceUri;
+use crate::domain::SetDiff;
+use crate::domain::SetId;
+use crate::domain::SkillEntry;
+use crate::domain::SkillKey;
+use crate::domain::Timestamp;
+use crate::domain::Trust;
+use crate::domain::VerifiedFile;
+use crate::domain::audit::Event;
+use crate::upstream::Attempt;
+
+/// Bytes of a text of which a line-by-line difference is made.
+const DIFF_BYTES: usize = 512 * 1024;
+
+/// A decision that is in force and on the record.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Decided {
+    /// Whose.
+    #[serde(flatten)]
+    pub skill: SkillKey,
+    /// The sets that it is about.
+    pub sets: Vec<SetId>,
+    /// Whether anything changed; false when it had been decided so before.
+    pub changed: bool,
+}
+
+/// What differs between the set last approved and the one now seen.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Difference {
+    /// Whose.
+    #[serde(flatten)]
+    pub skill: SkillKey,
+    /// The set last approved; none when none ever was.
+    pub approved: Option<SetId>,
+    /// The set now seen.
+    pub seen: SetId,
+    /// The frontmatter as listed in the approved set, where it differs.
+    pub frontmatter_before: Option<String>,
+    /// The frontmatter as listed now, where it differs.
+    pub frontmatter_after: Option<String>,
+    /// The files that differ.
+    pub files: Vec<FileDifference>,
+}
+
+/// What differs about one file.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileDifference {
+    /// The file.
+    pub uri: ResourceUri,
+    /// `added`, `removed` or `changed`.
+    pub change: String,
+    /// Its digest in the approved set.
+    pub before: Option<Digest>,
+    /// Its digest now.
+    pub after: Option<Digest>,
+    /// A unified difference of the texts, where both are stored and text.
+    pub text: Option<String>,
+}
+
+impl Gateway {
+    /// Approves exactly `set`, which must be the one now seen. Durable before it is in force (design §2.8).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when another set is seen meanwhile; [`Error::Store`] when it cannot be recorded, and then nothing
+    /// is in force.
+    pub async fn approve(
+        &self,
+        by: &By,
+        key: &SkillKey,
+        set: SetId,
+        expires: Option<Timestamp>,
+    ) -> Result<Decided, Error> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        inner.refuse_without_set(&ledger, key)?;
+        let event = ledger.origin_of(key)?.approve(key, set, expires);
+        let event = event.map_err(|refusal| Error::Refused {
+            key: key.clone(),
+            refusal,
+        })?;
+        let changed = event.is_some();
+        let events = event.into_iter().collect();
+        inner.append(&mut ledger, by, events).await?;
+        inner.publish(&mut ledger, &key.label);
+        Ok(Decided {
+            skill: key.clone(),
+            sets: vec![set],
+            changed,
+        })
+    }
+
+    /// Denies `set`, or the set now seen. In force at once, acknowledged when durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRecorded`] when it is in force and could not be recorded.
+    pub async fn deny(&self, by: &By, key: &SkillKey, set: Option<SetId>) -> Result<Decided, Error> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        let seen = ledger.origin_of(key)?.skill(&key.uri).and_then(|record| record.seen());
+        let set = set.or(seen).ok_or_else(|| Error::NoSkill(key.clone()))?;
+        let event = ledger.origin_of(key)?.deny(key, set);
+        let event = event.map_err(|refusal| Error::Refused {
+            key: key.clone(),
+            refusal,
+        })?;
+        let changed = event.is_some();
+        inner
+            .close(&mut ledger, by, &key.label, event.into_iter().collect())
+            .await?;
+        Ok(Decided {
+            skill: key.clone(),
+            sets: vec![set],
+            changed,
+        })
+    }
+
+    /// Ends every approval of a skill. In force at once, acknowledged when durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRecorded`] when it is in force and could not be recorded.
+    pub async fn revoke(&self, by: &By, key: &SkillKey) -> Result<Decided, Error> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        let events = ledger.origin_of(key)?.revoke(key);
+        let events = events.map_err(|refusal| Error::Refused {
+            key: key.clone(),
+            refusal,
+        })?;
+        let sets = events.iter().filter_map(revoked_set).collect();
+        inner.close(&mut ledger, by, &key.label, events).await?;
+        Ok(Decided {
+            skill: key.clone(),
+            sets,
+            changed: true,
+        })
+    }
+
+    /// Accepts the address that a label now points to; its approvals hold there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoOrigin`] when the label is not configured.
+    pub async fn accept_origin(&self, by: &By, label: &Label) -> Result<bool, Error> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        let origin = ledger
+            .record
+            .origin(label)
+            .filter(|_| inner.origins.contains_key(label));
+        let origin = origin.ok_or_else(|| Error::NoOrigin(label.clone()))?;
+        let moved = origin.is_moved();
+        let event = Event::OriginAccepted {
+            label: label.clone(),
+            fingerprint: origin.address(),
+        };
+        let events = if moved { vec![event] } else { Vec::new() };
+        inner.append(&mut ledger, by, events).await?;
+        inner.publish(&mut ledger, label);
+        Ok(moved)
+    }
+
+    /// Removes an origin: its approvals end and its content leaves the disk; its record stays (H-65). Gives the bytes freed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoOrigin`] when nothing is known of the label.
+    pub async fn remove_origin(&self, by: &By, label: &Label) -> Result<u64, Error> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        if ledger.record.origin(label).is_none() {
+            return Err(Error::NoOrigin(label.clone()));
+        }
+        // It closes: out of the catalog first, then onto the record.
+        let without = inner.catalog().without(label);
+        *inner.catalog.write() = Arc::new(without);
+        inner.memory.clear();
+        let removed = vec![Event::OriginRemoved { label: label.clone() }];
+        let recorded = inner.append(&mut ledger, by, removed).await;
+        recorded.map_err(|error| Error::NotRecorded(Box::new(error)))?;
+        ledger.origins.remove(label);
+        ledger.closed.retain(|key, _| key.label != *label);
+        let of = label.clone();
+        inner.on_disk(move |store| store.remove_origin(&of)).await
+    }
+
+    /// A file of the set now seen, verified, for an operator's eyes: approved or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] with the reason when it cannot be had.
+    pub async fn look_at(&self, key: &SkillKey, file: &str) -> Result<Arc<VerifiedFile>, Error> {
+        let entry = self.seen_entry(key)?;
+        let uri = if file.contains("://") {
+            file.to_owned()
+        } else {
+            format!("{}/{file}", key.uri.root())
+        };
+        let failed = |reason| Error::File {
+            label: key.label.clone(),
+            uri: uri.clone(),
+            reason,
+        };
+        let resource = entry
+            .resources()
+            .get(&uri)
+            .ok_or_else(|| failed(super::Unserved::Unlisted))?;
+        let obtained = self
+            .0
+            .obtain(&Arc::new(key.clone()), &entry, resource, Attempt::Probe)
+            .await;
+        obtained.map_err(failed)
+    }
+
+    /// What differs between the set last approved and the one now seen; texts where both are stored.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`] when the skill or its entries are not known.
+    pub async fn diff(&self, key: &SkillKey) -> Result<Difference, Error> {
+        let inner = &self.0;
+        let after = self.seen_entry(key)?;
+        let before = {
+            let mut ledger = inner.ledger.lock().await;
+            let approved = ledger
+                .origin_of(key)?
+                .skill(&key.uri)
+                .and_then(|record| record.last_approved());
+            approved.and_then(|set| ledger.entry(&inner.store, key, set))
+        };
+        let diff = before.as_deref().map_or_else(
+            || SetDiff::from_nothing(&after),
+            |before| SetDiff::between(before, &after),
+        );
+        let frontmatter = |entry: &SkillEntry| diff.frontmatter.then(|| entry.frontmatter().canonical());
+        let skill = Arc::new(key.clone());
+        let mut files = Vec::with_capacity(diff.files.len());
+        for change in &diff.files {
+            let text = match &before {
+                Some(before) => inner.text_difference(&skill, before, &after, &change.uri).await,
+                None => None,
+            };
+            files.push(FileDifference::new(change, text));
+        }
+        Ok(Difference {
+            skill: key.clone(),
+            approved: before.as_ref().map(|entry| entry.set()),
+            seen: after.set(),
+            frontmatter_before: before.as_deref().and_then(frontmatter),
+            frontmatter_after: frontmatter(&after),
+            files,
+        })
+    }
+
+    /// The entry now seen of a skill.
+    pub(super) fn seen_entry(&self, key: &SkillKey) -> Result<Arc<SkillEntry>, Error> {
+        let entry = self.known(key)?.entry.clone();
+        entry.ok_or_else(|| Error::NoSet {
+            key: key.clone(),
+            reason: "its set is not stored".to_owned(),
+        })
+    }
+
+    /// The skill in the catalog.
+    pub(super) fn known(&self, key: &SkillKey) -> Result<Arc<CatalogSkill>, Error> {
+        let catalog = self.catalog();
+        let skill = catalog
+            .origin(&key.label)
+            .and_then(|part| part.skill(&key.uri))
+            .cloned();
+        skill.ok_or_else(|| Error::NoSkill(key.clone()))
+    }
+}
+
+fn revoked_set(event: &Event) -> Option<SetId> {
+    if let Event::Revoked { set, .. } = event {
+        Some(*set)
+    } else {
+        None
+    }
+}
+
+impl Ledger {
+    fn origin_of(&self, key: &SkillKey) -> Result<&OriginRecord, Error> {
+        self.record
+            .origin(&key.label)
+            .ok_or_else(|| Error::NoOrigin(key.label.clone()))
+    }
+}
+
+impl Inner {
+    /// What closes: in force at once, then on the record.
+    async fn close(&self, ledger: &mut Ledger, by: &By, label: &Label, events: Vec<Event>) -> Result<(), Error> {
+        let closes = closing(&events);
+        ledger.closed.extend(closes.iter().cloned());
+        self.publish(ledger, label);
+        let recorded = self.append(ledger, by, events).await;
+        recorded.map_err(|error| Error::NotRecorded(Box::new(error)))?;
+        for (key, _) in closes {
+            ledger.closed.remove(&key);
+        }
+        self.publish(ledger, label);
+        Ok(())
+    }
+
+    /// A skill whose entry now has no set must not be approved by the set it had before, and none by whose origin nothing
+    /// is served.
+    fn refuse_without_set(&self, ledger: &Ledger, key: &SkillKey) -> Result<(), Error> {
+        let no_set = |reason| {
+            Err(Error::NoSet {
+                key: key.clone(),
+                reason,
+            })
+        };
+        match self.origin(&key.label)?.policy.trust {
+            Trust::Review => {}
+            Trust::Deny => return no_set("nothing of its origin is served (trust = \"deny\")".to_owned()),
+        }
+        if let Some(state) = ledger.closed.get(key) {
+            return no_set(format!(
+                "that it is {state} is in force and not yet recorded; look at the log, then try again"
+            ));
+        }
+        let observed = ledger.origins.get(&key.label);
+        match observed.and_then(|observed| observed.unreadable.get(&key.uri)) {
+            Some(unreadable) => no_set(unreadable.reason()),
+            None => Ok(()),
+        }
+    }
+
+    /// A unified difference of one file, where both sides are stored, text and short enough.
+    async fn text_difference(
+        &self,
+        skill: &Arc<SkillKey>,
+        before: &Arc<SkillEntry>,
+        after: &Arc<SkillEntry>,
+        uri: &ResourceUri,
+    ) -> Option<String> {
+        let (old, new) = (
+            before.resources().get(uri.as_str()),
+            after.resources().get(uri.as_str()),
+        );
+        let old = self.stored_text(skill, before, old?).await?;
+        let new = self.stored_text(skill, after, new?).await?;
+        let diff = TextDiff::from_lines(&old, &new);
+        Some(
+            diff.unified_diff()
+                .context_radius(3)
+                .header("approved", "seen")
+                .to_string(),
+        )
+    }
+
+    async fn stored_text(&self, skill: &Arc<SkillKey>, entry: &Arc<SkillEntry>, resource: &Resource) -> Option<String> {
+        let file = self.read_disk(skill, entry, resource).await.ok()??;
+        let text = std::str::from_utf8(file.bytes())
+            .ok()
+            .filter(|text| text.len() <= DIFF_BYTES)?;
+        Some(text.to_owned())
+    }
+}
+
+impl FileDifference {
+    fn new(change: &FileChange, text: Option<String>) -> Self {
+        let kind = match (&change.before, &change.after) {
+            (None, _) => "added",
+            (Some(_), None) => "removed",
+            (Some(_), Some(_)) => "changed",
+        };
+        Self {
+            uri: change.uri.clone(),
+            change: kind.to_owned(),
+            before: change.before.map(|(digest, _)| digest),
+            after: change.after.map(|(digest, _)| digest),
+            text,
+        }
+    }
+}

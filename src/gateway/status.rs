@@ -1,0 +1,352 @@
+//! What operators are shown: the JSON of design §10.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::Gateway;
+use super::catalog::CatalogSkill;
+use super::ledger::Ledger;
+use super::observed::Observed;
+use crate::domain::Digest;
+use crate::domain::Finding;
+use crate::domain::Json;
+use crate::domain::Label;
+use crate::domain::ResourceUri;
+use crate::domain::SetId;
+use crate::domain::SkillKey;
+use crate::domain::SkillState;
+use crate::domain::SkillUri;
+use crate::domain::Timestamp;
+use crate::domain::mapping;
+
+/// A skill in `portcullis skills`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillStatus {
+    /// Its origin's label.
+    pub label: Label,
+    /// Its URI as the origin spells it.
+    pub uri: String,
+    /// Its URI in the merged view, where it has one.
+    pub merged_uri: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its description as listed.
+    pub description: Option<String>,
+    /// Its state.
+    pub state: SkillState,
+    /// The set now seen.
+    pub set: Option<SetId>,
+    /// The set being served.
+    pub served_set: Option<SetId>,
+    /// Why it is not served, if it is not.
+    pub reason: Option<String>,
+    /// What a reviewer should see.
+    pub findings: Vec<String>,
+}
+
+/// Everything about one skill, in `portcullis show`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillDetails {
+    /// What the list says of it.
+    #[serde(flatten)]
+    pub status: SkillStatus,
+    /// Its frontmatter, canonical JSON as text.
+    pub frontmatter: Option<String>,
+    /// Its files.
+    pub files: Vec<FileStatus>,
+    /// The approval it is served under: the index of its leaf.
+    pub approval: Option<u64>,
+    /// When that approval ends by itself.
+    pub expires: Option<Timestamp>,
+}
+
+/// One file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Where it is.
+    pub uri: ResourceUri,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether it is stored.
+    pub stored: bool,
+}
+
+/// An origin in `portcullis origins`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginStatus {
+    /// Its label.
+    pub label: Label,
+    /// Its address.
+    pub address: String,
+    /// `http` or `folder`.
+    pub kind: String,
+    /// `up`, `down`, `connecting`, `moved` (its address waits to be accepted) or `removed` (until the next start).
+    pub state: String,
+    /// The protocol revision spoken with it.
+    pub era: Option<String>,
+    /// How many skills are known.
+    pub skills: usize,
+    /// Entries that are not published.
+    pub rejected: Vec<Rejected>,
+    /// When it was last asked.
+    pub last_refresh: Option<Timestamp>,
+    /// What went wrong then.
+    pub last_error: Option<String>,
+}
+
+/// An entry that is not published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// Its URI as far as it could be read.
+    pub uri: Option<String>,
+    /// The rule that it breaks.
+    pub rule: String,
+    /// How.
+    pub reason: String,
+}
+
+/// A token without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenStatus {
+    /// Its id.
+    pub id: String,
+    /// Whose it is.
+    pub name: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was taken back.
+    pub revoked: Option<Timestamp>,
+}
+
+/// The whole in a few numbers, for a person who starts the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Skills that are served.
+    pub served: usize,
+    /// Skills that wait for a decision.
+    pub waiting: usize,
+    /// Whether decisions and content can be written.
+    pub writing: bool,
+}
+
+impl Gateway {
+    /// Every skill that is known, by label and URI, those without a usable entry included.
+    pub async fn skills(&self) -> Vec<SkillStatus> {
+        let ledger = self.0.ledger.lock().await;
+        let (catalog, now) = (self.catalog(), self.0.clock.now());
+        let mut skills = Vec::new();
+        for part in catalog.origins() {
+            let label = part.label();
+            skills.extend(part.skills().map(|skill| status(&ledger, skill, now)));
+            let observed = ledger.origins.get(label);
+            let unknown = observed.into_iter().flat_map(|observed| observed.unreadable.keys());
+            let unknown = unknown.filter(|uri| part.skill(uri).is_none());
+            skills.extend(unknown.filter_map(|uri| without_set(&ledger, label, uri)));
+        }
+        skills.sort_by(|a, b| (&a.label, &a.uri).cmp(&(&b.label, &b.uri)));
+        skills
+    }
+
+    /// Everything about one skill.
+    ///
+    /// # Errors
+    ///
+    /// [`super::Error::NoSkill`] when nothing is known of it.
+    pub async fn show(&self, key: &SkillKey) -> Result<SkillDetails, super::Error> {
+        self.look_at_frontmatter(key).await;
+        let ledger = self.0.ledger.lock().await;
+        let Ok(skill) = self.known(key) else {
+            let status = without_set(&ledger, &key.label, &key.uri);
+            let status = status.ok_or_else(|| super::Error::NoSkill(key.clone()))?;
+            return Ok(SkillDetails {
+                status,
+                frontmatter: None,
+                files: Vec::new(),
+                approval: None,
+                expires: None,
+            });
+        };
+        let file = |resource: &crate::domain::Resource| FileStatus {
+            uri: resource.uri.clone(),
+            digest: resource.digest,
+            size: resource.size,
+            stored: self.0.store.has_file(key, resource),
+        };
+        let approval = skill
+            .served(self.0.clock.now())
+            .ok()
+            .map(|served| *served.permit().approval());
+        Ok(SkillDetails {
+            status: status(&ledger, &skill, self.0.clock.now()),
+            frontmatter: skill.entry.as_ref().map(|entry| entry.frontmatter().canonical()),
+            files: skill
+                .entry
+                .iter()
+                .flat_map(|entry| entry.resources().iter())
+                .map(file)
+                .collect(),
+            approval: approval.map(|approval| approval.leaf),
+            expires: approval.and_then(|approval| approval.expires),
+        })
+    }
+
+    /// Every configured origin.
+    pub async fn origins(&self) -> Vec<OriginStatus> {
+        let ledger = self.0.ledger.lock().await;
+        let catalog = self.catalog();
+        let nothing = Observed::default();
+        let mut origins = Vec::new();
+        for (label, origin) in &self.0.origins {
+            let observed = ledger.origins.get(label).unwrap_or(&nothing);
+            let before = observed
+                .last_refresh
+                .is_none()
+                .then(|| self.0.store.listing(label))
+                .flatten();
+            let moved = ledger.record.origin(label).map(|record| record.is_moved());
+            let state = match (moved, observed.last_refresh, observed.stale) {
+                (None, _, _) => "removed",
+                (Some(true), _, _) => "moved",
+                (Some(false), None, _) => "connecting",
+                (Some(false), Some(_), true) => "down",
+                (Some(false), Some(_), false) => "up",
+            };
+            let rejected = match &before {
+                Some(note) => note.rejected.iter().map(Rejected::from_note).collect(),
+                None => observed
+                    .rejections()
+                    .map(|(uri, rule, reason)| Rejected {
+                        uri,
+                        rule: rule.to_owned(),
+                        reason,
+                    })
+                    .collect(),
+            };
+            origins.push(OriginStatus {
+                label: label.clone(),
+                address: origin.address.clone(),
+                kind: origin.kind.to_owned(),
+                state: state.to_owned(),
+                era: origin
+                    .upstream
+                    .era()
+                    .or_else(|| before.as_ref().and_then(|note| note.era.clone())),
+                skills: catalog.origin(label).map_or(0, |part| part.skills().len()),
+                rejected,
+                last_refresh: observed.last_refresh.or_else(|| before.as_ref().map(|note| note.heard)),
+                last_error: observed.last_error.clone().or_else(|| observed.shortfall.clone()),
+            });
+        }
+        origins
+    }
+
+    /// The whole in a few numbers.
+    pub fn summary(&self) -> Summary {
+        let catalog = self.catalog();
+        let skills = || catalog.origins().flat_map(|part| part.skills());
+        let now = self.0.clock.now();
+        let waits = |skill: &&Arc<CatalogSkill>| match skill.state(now) {
+            SkillState::Pending | SkillState::Changed | SkillState::Expired => skill.served(now).is_err(),
+            SkillState::Approved
+            | SkillState::Denied
+            | SkillState::Revoked
+            | SkillState::Withdrawn
+            | SkillState::Invalid => false,
+        };
+        Summary {
+            served: skills().filter(|skill| skill.served(now).is_ok()).count(),
+            waiting: skills().filter(waits).count(),
+            writing: self.0.store.usage().writing_stopped.is_none(),
+        }
+    }
+}
+
+fn status(ledger: &Ledger, skill: &CatalogSkill, now: Timestamp) -> SkillStatus {
+    let served = skill.served(now);
+    let SkillKey { label, uri } = &*skill.key;
+    let observed = ledger.origins.get(label);
+    let unreadable = observed.and_then(|observed| observed.unreadable.get(uri));
+    let entry = skill.entry.as_deref();
+    let own = entry.into_iter().flat_map(|entry| entry.findings());
+    let seen = skill
+        .seen
+        .into_iter()
+        .flat_map(|set| observed.map(|observed| observed.findings(uri, set)).unwrap_or_default());
+    let findings = own
+        .map(Finding::to_string)
+        .chain(seen.map(|finding| finding.to_string()));
+    SkillStatus {
+        label: label.clone(),
+        uri: uri.to_string(),
+        merged_uri: Some(mapping::merge(label, uri.as_resource())),
+        name: Some(uri.name().to_owned()),
+        description: entry.map(|entry| entry.description().to_owned()),
+        state: skill.state(now),
+        set: if unreadable.is_some() { None } else { skill.seen },
+        served_set: served.as_ref().ok().map(|served| served.permit().entry().set()),
+        reason: unreadable
+            .map(|why| why.reason())
+            .or_else(|| served.err().map(|held| held.to_string())),
+        findings: findings.collect(),
+    }
+}
+
+/// A skill of which only an entry without a set is known.
+fn without_set(ledger: &Ledger, label: &Label, uri: &SkillUri) -> Option<SkillStatus> {
+    use super::observed::Unreadable;
+    let unreadable = ledger.origins.get(label)?.unreadable.get(uri)?;
+    let (state, text) = match unreadable {
+        Unreadable::Rejected(_) => (SkillState::Invalid, None),
+        Unreadable::Unsized(entry, crate::domain::IncompleteEntry::NotMeasured(_)) => {
+            (SkillState::Pending, Some(entry.text()))
+        }
+        Unreadable::Unsized(entry, crate::domain::IncompleteEntry::Rejected(_)) => {
+            (SkillState::Invalid, Some(entry.text()))
+        }
+    };
+    let frontmatter = text
+        .and_then(|text| Json::parse(text).ok())
+        .and_then(|json| json.get("frontmatter").cloned());
+    let description = frontmatter
+        .as_ref()
+        .and_then(|frontmatter| frontmatter.get("description")?.as_str());
+    Some(SkillStatus {
+        label: label.clone(),
+        uri: uri.to_string(),
+        merged_uri: Some(mapping::merge(label, uri.as_resource())),
+        name: Some(uri.name().to_owned()),
+        description: description.map(str::to_owned),
+        state,
+        set: None,
+        served_set: None,
+        reason: Some(unreadable.reason()),
+        findings: Vec::new(),
+    })
+}
+
+impl Observed {
+    /// The entries that are not published: URI, rule and reason.
+    pub(super) fn rejections(&self) -> impl Iterator<Item = (Option<String>, &'static str, String)> {
+        let nameless = self
+            .nameless
+            .iter()
+            .map(|rejected| (rejected.uri.clone(), rejected.fault.rule(), rejected.fault.to_string()));
+        let broken = self.unreadable.iter().filter(|(_, why)| !why.waits_for_a_pull());
+        let named = broken.map(|(uri, why)| (Some(uri.to_string()), why.rule(), why.reason()));
+        named.chain(nameless)
+    }
+}
+
+impl Rejected {
+    fn from_note(note: &crate::store::RejectedNote) -> Self {
+        Self {
+            uri: note.uri.clone(),
+            rule: note.rule.clone(),
+            reason: note.reason.clone(),
+        }
+    }
+}
