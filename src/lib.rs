@@ -4,6 +4,7 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod gateway;
+pub mod server;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;

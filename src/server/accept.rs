@@ -1,0 +1,200 @@
+//! Sockets: accept within a bound, TLS, time limits, and a drain that lets what runs come to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioTimer;
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use thiserror::Error;
+use tokio::io::AsyncRead;
+use tokio::io::AsyncWrite;
+use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::domain::Limits;
+use crate::shutdown::Shutdown;
+
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 64 * 1024;
+
+/// Header fields of a request.
+const MAX_HEADERS: usize = 100;
+
+/// How long accepting rests after the system refused a socket (too many open files).
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// How long connections may take to come to their end in a drain.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Why a listener did not come about.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Takes an address; port 0 takes a free one.
+///
+/// # Errors
+///
+/// [`enum@Error`] when the address is taken or not ours.
+pub async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        Ok((listener, local))
+    };
+    bound.await.map_err(|source| Error::Bind { address, source })
+}
+
+/// Serves `router` on `listener` until the end begins, then waits for what runs.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    router: Router,
+    limits: &Limits,
+    shutdown: Shutdown,
+) {
+    let acceptor = tls.map(TlsAcceptor::from);
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let graceful = GracefulShutdown::new();
+    let protocols = Arc::new(Protocols::new(limits));
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = shutdown.begun() => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.begun() => break,
+        };
+        let socket = match accepted {
+            Ok((socket, _peer)) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "no connection could be accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+                continue;
+            }
+        };
+        let (protocols, router, watcher, acceptor) = (
+            Arc::clone(&protocols),
+            router.clone(),
+            graceful.watcher(),
+            acceptor.clone(),
+        );
+        let time = limits.request_time;
+        drop(shutdown.spawn(async move {
+            let _place = place;
+            let Some(secured) = Secured::new(socket, acceptor, time).await else {
+                return;
+            };
+            let server = if secured.is_http2 {
+                &protocols.http2
+            } else {
+                &protocols.http1
+            };
+            let service = TowerToHyperService::new(router);
+            let connection = server.serve_connection(TokioIo::new(secured.stream), service);
+            if let Err(error) = watcher.watch(connection).await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }));
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
+        tracing::warn!("connections were still open when the drain ended");
+    }
+}
+
+/// How each of the two protocols is served. Which one it is was agreed on in the TLS handshake, never guessed from the
+/// first bytes: a guess would wait for them without end.
+struct Protocols {
+    http1: auto::Builder<TokioExecutor>,
+    http2: auto::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    fn new(limits: &Limits) -> Self {
+        let mut http1 = auto::Builder::new(TokioExecutor::new()).http1_only();
+        http1
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.request_time)
+            .max_buf_size(HEAD_BYTES)
+            .max_headers(MAX_HEADERS);
+        let mut http2 = auto::Builder::new(TokioExecutor::new()).http2_only();
+        http2
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX))
+            .keep_alive_interval(limits.request_time)
+            .keep_alive_timeout(limits.request_time);
+        Self { http1, http2 }
+    }
+}
+
+/// Either kind of stream.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that may speak HTTP.
+struct Secured {
+    stream: Box<dyn Stream>,
+    is_http2: bool,
+}
+
+impl Secured {
+    /// The socket without Nagle's delay, with a bound on how long a reader may not take what it asked for, and TLS if wanted.
+    async fn new(socket: TcpStream, acceptor: Option<TlsAcceptor>, time: Duration) -> Option<Self> {
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "a socket keeps its delay");
+        }
+        let mut socket = TimeoutStream::new(socket);
+        socket.set_write_timeout(Some(time));
+        let socket = Box::pin(socket);
+        let Some(acceptor) = acceptor else {
+            return Some(Self {
+                stream: Box::new(socket),
+                is_http2: false,
+            });
+        };
+        let mut stream = match tokio::time::timeout(time, acceptor.accept(socket)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                return None;
+            }
+            Err(_elapsed) => return None,
+        };
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if is_http2 {
+            // A live peer answers the pings, so that only a dead or a silent one is quiet for so long.
+            stream
+                .get_mut()
+                .0
+                .as_mut()
+                .set_read_timeout_pinned(Some(time.saturating_mul(2)));
+        }
+        Some(Self {
+            stream: Box::new(stream),
+            is_http2,
+        })
+    }
+}
