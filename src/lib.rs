@@ -1,5 +1,6 @@
 //! Portcullis: a verifying, caching gateway between AI hosts and MCP servers that publish Agent Skills.
 
+pub mod admin;
 pub mod clock;
 pub mod config;
 pub mod domain;

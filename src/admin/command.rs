@@ -1,0 +1,302 @@
+//! What operators may ask, and how it is carried out.
+//!
+//! `POST /v1/command` takes one [`Command`] as JSON and answers with lines of JSON: any number of `{"progress":…}`, then one
+//! `{"done":…}` or `{"failed":…}`. The command line uses nothing else.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::failure::Failure;
+use crate::domain::Label;
+use crate::domain::SKILL_FILE;
+use crate::domain::SetId;
+use crate::domain::SkillKey;
+use crate::domain::audit::Actor;
+use crate::gateway::By;
+use crate::gateway::Gateway;
+
+/// One thing that an operator asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+pub enum Command {
+    /// How the gateway is.
+    Health,
+    /// The skills.
+    Skills,
+    /// The origins.
+    Origins,
+    /// Accept the address that a label now points to.
+    OriginAccept {
+        /// The label.
+        label: Label,
+    },
+    /// Remove what is stored of an origin; its approvals end.
+    OriginRemove {
+        /// The label.
+        label: Label,
+    },
+    /// Everything about one skill.
+    Show {
+        /// Which.
+        skill: SkillKey,
+    },
+    /// What differs from the set last approved.
+    Diff {
+        /// Which.
+        skill: SkillKey,
+    },
+    /// One file, verified.
+    Cat {
+        /// Which skill.
+        skill: SkillKey,
+        /// The file's path below the skill, or its URI.
+        file: Option<String>,
+    },
+    /// Approve exactly one set.
+    Approve {
+        /// Which skill.
+        skill: SkillKey,
+        /// The set, as it was shown.
+        set: SetId,
+        /// What to write beside it.
+        note: Option<String>,
+        /// Seconds after which the approval ends by itself.
+        expires_in: Option<u64>,
+    },
+    /// Say no to a set.
+    Deny {
+        /// Which skill.
+        skill: SkillKey,
+        /// The set; the one now seen unless named.
+        set: Option<SetId>,
+        /// What to write beside it.
+        note: Option<String>,
+    },
+    /// Take every approval of a skill back.
+    Revoke {
+        /// Which skill.
+        skill: SkillKey,
+        /// What to write beside it.
+        note: Option<String>,
+    },
+    /// Fetch and store every file of a skill.
+    Pull {
+        /// Which skill.
+        skill: SkillKey,
+    },
+    /// Hash every stored byte again.
+    Verify,
+    /// Make the index anew.
+    RebuildIndex,
+    /// Check the whole log.
+    AuditVerify,
+    /// Make a token for a host.
+    TokenNew {
+        /// Whose it is.
+        name: String,
+    },
+    /// The tokens, without their secrets.
+    TokenList,
+    /// Take tokens back.
+    TokenRevoke {
+        /// A token's id, or the name that tokens have.
+        token: String,
+    },
+}
+
+/// One line of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A long command is further.
+    Progress(Progress),
+    /// It is done; the value is the command's own.
+    Done(Value),
+    /// It is not.
+    Failed(Failure),
+}
+
+/// How far a long command is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is done.
+    pub done: u64,
+    /// What there is in all, as far as it is known.
+    pub total: u64,
+    /// What was last worked on.
+    pub what: String,
+}
+
+/// A file, for an operator's eyes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Its URI as the origin spells it.
+    pub uri: String,
+    /// Its digest.
+    pub digest: String,
+    /// Its bytes, base64.
+    pub base64: String,
+}
+
+/// What a check of the whole found; the report is the store's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Whether nothing was wrong.
+    pub intact: bool,
+    /// What there is and what is wrong with it.
+    pub report: Value,
+}
+
+/// An address that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Whose.
+    pub label: Label,
+    /// Whether there was anything to accept.
+    pub changed: bool,
+}
+
+/// An origin that was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Which.
+    pub label: Label,
+    /// Bytes of content that left the disk.
+    pub freed: u64,
+}
+
+/// Tokens that were taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokensRevoked {
+    /// How many were alive.
+    pub revoked: u64,
+}
+
+/// A token, shown once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewToken {
+    /// Its id.
+    pub id: String,
+    /// What a host sends.
+    pub secret: String,
+}
+
+/// Where the lines of an answer go. A caller that left is no reason to stop.
+pub(super) type Lines = UnboundedSender<Event>;
+
+impl Command {
+    /// Carries the command out for `actor`, telling `lines` how far it is.
+    pub(super) async fn run(self, gateway: &Gateway, actor: Actor, lines: &Lines) -> Result<Value, Failure> {
+        let by = |note| By {
+            actor: actor.clone(),
+            note,
+        };
+        match self {
+            Self::Health => health(gateway),
+            Self::Skills => value(&gateway.skills().await),
+            Self::Origins => value(&gateway.origins().await),
+            Self::OriginAccept { label } => {
+                let changed = gateway.accept_origin(&by(None), &label).await?;
+                value(&Accepted { label, changed })
+            }
+            Self::OriginRemove { label } => {
+                let freed = gateway.remove_origin(&by(None), &label).await?;
+                value(&Removed { label, freed })
+            }
+            Self::Show { skill } => value(&gateway.show(&skill).await?),
+            Self::Diff { skill } => value(&gateway.diff(&skill).await?),
+            Self::Cat { skill, file } => cat(gateway, &skill, file.as_deref().unwrap_or(SKILL_FILE)).await,
+            Self::Approve {
+                skill,
+                set,
+                note,
+                expires_in,
+            } => {
+                let expires = expires_in.and_then(|secs| gateway.clock().now().checked_add(Duration::from_secs(secs)));
+                value(&gateway.approve(&by(note), &skill, set, expires).await?)
+            }
+            Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
+            Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
+            Self::Pull { skill } => pull(gateway, &by(None), &skill, lines).await,
+            Self::Verify => {
+                let report = gateway.verify(counted(lines)).await?;
+                value(&Checked {
+                    intact: report.damaged.is_empty(),
+                    report: value(&report)?,
+                })
+            }
+            Self::RebuildIndex => value(&gateway.rebuild_index().await?),
+            Self::AuditVerify => {
+                let report = gateway.verify_log(counted(lines)).await?;
+                value(&Checked {
+                    intact: report.is_sound(),
+                    report: value(&report)?,
+                })
+            }
+            Self::TokenNew { name } => {
+                let (id, secret) = gateway.new_token(&name).await?;
+                value(&NewToken {
+                    id: id.to_string(),
+                    secret,
+                })
+            }
+            Self::TokenList => value(&gateway.tokens()),
+            Self::TokenRevoke { token } => value(&TokensRevoked {
+                revoked: gateway.revoke_tokens(&token).await?,
+            }),
+        }
+    }
+}
+
+fn value(of: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(of).map_err(|error| Failure::ours(error.to_string()))
+}
+
+fn health(gateway: &Gateway) -> Result<Value, Failure> {
+    let summary = gateway.summary();
+    if summary.writing {
+        value(&summary)
+    } else {
+        Err(Failure::no(
+            "reads go on, but nothing can be written since a disk failure; look at the log and restart".to_owned(),
+        ))
+    }
+}
+
+async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, Failure> {
+    let file = gateway.look_at(skill, file).await?;
+    value(&Look {
+        uri: file.uri().to_string(),
+        digest: file.digest().to_string(),
+        base64: BASE64_STANDARD.encode(file.bytes()),
+    })
+}
+
+async fn pull(gateway: &Gateway, by: &By, skill: &SkillKey, lines: &Lines) -> Result<Value, Failure> {
+    let tell = told(lines);
+    let mut step = |step: crate::gateway::PullStep| {
+        tell(step.done as u64, step.files as u64, step.uri.to_string());
+    };
+    value(&gateway.pull(by, skill, &mut step).await?)
+}
+
+/// Turns progress into lines.
+fn told(lines: &Lines) -> impl Fn(u64, u64, String) + Send + 'static {
+    let lines = lines.clone();
+    move |done, total, what| {
+        // A caller that left does not want to know.
+        let _gone = lines.send(Event::Progress(Progress { done, total, what })).is_err();
+    }
+}
+
+/// The same where nothing has a name.
+fn counted(lines: &Lines) -> impl Fn(u64, u64) + Send + 'static {
+    let tell = told(lines);
+    move |done, total| tell(done, total, String::new())
+}

@@ -1,0 +1,37 @@
+//! The admin listener: health, and until a sign-in is configured nothing else.
+//!
+//! | path | answers |
+//! | --- | --- |
+//! | `/healthz` | 200 while content and decisions can be written; 503 when a disk failure ended writing (reads go on) |
+//! | `/readyz` | 200 once everything listens; 503 when the end has begun |
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use http::StatusCode;
+
+use crate::gateway::Gateway;
+
+/// The routes.
+pub fn router(gateway: &Gateway) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .with_state(gateway.clone())
+}
+
+async fn healthz(State(gateway): State<Gateway>) -> (StatusCode, &'static str) {
+    if gateway.summary().writing {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "writing stopped\n")
+    }
+}
+
+async fn readyz(State(gateway): State<Gateway>) -> (StatusCode, &'static str) {
+    if gateway.shutdown().is_begun() {
+        (StatusCode::SERVICE_UNAVAILABLE, "ending\n")
+    } else {
+        (StatusCode::OK, "ready\n")
+    }
+}

@@ -1,0 +1,28 @@
+//! Towards operators: health on the second listener, decisions over a socket in the data folder.
+//!
+//! Imports `domain` and `gateway`. The TCP listener answers `/healthz` and `/readyz` and nothing else until a sign-in is
+//! configured; commands come over `admin.sock` alone, where the kernel names the caller: the actor is the peer's uid.
+//! Outcomes become answers in `failure` and nowhere else. Start reading at [`Command`].
+
+mod client;
+mod command;
+mod failure;
+mod health;
+mod socket;
+
+pub use client::Client;
+pub use command::Accepted;
+pub use command::Checked;
+pub use command::Command;
+pub use command::Event;
+pub use command::Look;
+pub use command::NewToken;
+pub use command::Progress;
+pub use command::Removed;
+pub use command::TokensRevoked;
+pub use failure::Failure;
+pub use failure::Fault;
+pub use health::router as health_router;
+pub use socket::Error as SocketError;
+pub use socket::bind as bind_socket;
+pub use socket::serve as serve_socket;

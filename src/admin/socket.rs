@@ -1,0 +1,122 @@
+//! `admin.sock`: commands from whoever the kernel says has connected.
+
+use std::convert::Infallible;
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::extract::State;
+use axum::extract::connect_info::Connected;
+use axum::response::IntoResponse as _;
+use axum::response::Response;
+use axum::routing::post;
+use axum::serve::IncomingStream;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use thiserror::Error;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+
+use super::command::Command;
+use super::command::Event;
+use super::failure::Failure;
+use crate::gateway::Gateway;
+
+/// Why the socket did not come about.
+#[derive(Debug, Error)]
+#[error("cannot listen on {}", path.display())]
+pub struct Error {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Listens on a socket that nobody but the owner of the data folder can reach.
+///
+/// # Errors
+///
+/// [`struct@Error`] when the path is taken or too long for a socket.
+pub fn bind(path: &Path) -> Result<UnixListener, Error> {
+    let bound = UnixListener::bind(path)
+        .and_then(|listener| std::fs::set_permissions(path, Permissions::from_mode(0o600)).map(|()| listener));
+    bound.map_err(|source| Error {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Serves commands until the end begins.
+pub async fn serve(listener: UnixListener, gateway: Gateway) {
+    let shutdown = gateway.shutdown().clone();
+    let service = router(&gateway).into_make_service_with_connect_info::<Peer>();
+    let served = axum::serve(listener, service)
+        .with_graceful_shutdown(async move { shutdown.begun().await })
+        .await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the admin socket ended");
+    }
+}
+
+/// The routes of the socket.
+pub(super) fn router(gateway: &Gateway) -> Router {
+    Router::new()
+        .route("/v1/command", post(command))
+        .with_state(gateway.clone())
+}
+
+/// Who connected.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// The user id that the kernel names.
+    pub(super) uid: Option<u32>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self {
+            uid: stream.io().peer_cred().ok().map(|peer| peer.uid()),
+        }
+    }
+}
+
+async fn command(
+    State(gateway): State<Gateway>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(command): Json<Command>,
+) -> Response {
+    let Some(uid) = peer.uid else {
+        return (StatusCode::FORBIDDEN, "the kernel does not say who you are").into_response();
+    };
+    let (lines, written) = mpsc::unbounded_channel();
+    let worker = gateway.clone();
+    // A task of its own: a caller that leaves does not stop a decision half-way.
+    drop(gateway.shutdown().spawn(async move {
+        let outcome = match worker.person(&format!("uid:{uid}")).await {
+            Ok(actor) => command.run(&worker, actor, &lines).await,
+            Err(error) => Err(Failure::from(error)),
+        };
+        let last = outcome.map_or_else(Event::Failed, Event::Done);
+        let _gone = lines.send(last).is_err();
+    }));
+    let written = stream::unfold(
+        written,
+        |mut written| async move { Some((written.recv().await?, written)) },
+    );
+    let body = Body::from_stream(written.map(|event| Ok::<_, Infallible>(line(&event))));
+    ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
+fn line(event: &Event) -> Bytes {
+    let mut text = serde_json::to_string(event).unwrap_or_default();
+    text.push('\n');
+    Bytes::from(text)
+}
