@@ -1,0 +1,184 @@
+//! What may stand on the command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::Subcommand;
+
+use crate::domain::Label;
+use crate::domain::SetId;
+use crate::domain::SkillKey;
+use crate::gateway::parse_skill;
+
+/// A verifying, caching gateway between AI hosts and MCP servers that publish Agent Skills.
+#[derive(Debug, Parser)]
+#[command(name = "portcullis", version, disable_help_subcommand = true)]
+pub(super) struct Arguments {
+    /// The configuration.
+    #[arg(long, global = true, default_value = "proxy.toml", value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// Print one JSON value instead of text.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Run the gateway until SIGTERM or SIGINT.
+    Serve {
+        /// Open no socket to an origin; serve what is approved and stored.
+        #[arg(long)]
+        offline: bool,
+    },
+    /// List the skills.
+    Skills {
+        /// Only those in this state.
+        #[arg(long, value_parser = ["pending", "approved", "denied", "revoked", "expired", "changed", "withdrawn", "invalid"])]
+        state: Option<String>,
+    },
+    /// List the origins.
+    Origins,
+    /// Decide about an origin.
+    Origin {
+        /// What.
+        #[command(subcommand)]
+        act: OriginAct,
+    },
+    /// Show an entry, its files and its set.
+    Show {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+    },
+    /// Print a file, verified; SKILL.md unless another is named.
+    Cat {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+        /// The file's path below the skill.
+        file: Option<String>,
+    },
+    /// Show what differs between the set last approved and the one now seen.
+    Diff {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+    },
+    /// Approve exactly one set.
+    Approve {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+        /// The set that was reviewed; without it, it is shown and asked about.
+        #[arg(long, value_name = "ID")]
+        set: Option<SetId>,
+        /// What to write beside it on the record.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+        /// After how long the approval ends by itself, as 180days.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        expires: Option<Duration>,
+    },
+    /// Say no to a set.
+    Deny {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+        /// The set; the one now seen unless named.
+        #[arg(long, value_name = "ID")]
+        set: Option<SetId>,
+        /// What to write beside it on the record.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Take an approval back, at once.
+    Revoke {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+        /// What to write beside it on the record.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Fetch, verify and store every file of a skill.
+    Pull {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+    },
+    /// Check every stored byte again; what is damaged goes to quarantine.
+    Verify,
+    /// Make the index anew from content, sets and log.
+    RebuildIndex,
+    /// Look at the audit log.
+    Audit {
+        /// What.
+        #[command(subcommand)]
+        act: AuditAct,
+    },
+    /// Tokens that hosts show.
+    Token {
+        /// What.
+        #[command(subcommand)]
+        act: TokenAct,
+    },
+    /// Ask the running gateway how it is.
+    Health,
+}
+
+/// Decisions about an origin.
+#[derive(Debug, Subcommand)]
+pub(super) enum OriginAct {
+    /// Accept the address that the label now points to.
+    Accept {
+        /// The label.
+        label: Label,
+    },
+    /// Remove what is stored of it and end its approvals.
+    Remove {
+        /// The label.
+        label: Label,
+    },
+}
+
+/// Looks at the audit log.
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditAct {
+    /// Check the whole log: leaves, tree, signatures, chains, tiles, head.
+    Verify,
+}
+
+/// Acts on tokens.
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenAct {
+    /// Make one; it is printed once.
+    New {
+        /// Whose it is.
+        name: String,
+    },
+    /// List them.
+    List,
+    /// Take back, at once, the token with this id, or every token of this name.
+    Revoke {
+        /// Its id, or whose it is.
+        token: String,
+    },
+}
+
+/// A skill as it is named on the command line.
+#[derive(Clone, Debug)]
+pub(super) struct Skill(pub(super) SkillKey);
+
+impl FromStr for Skill {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let key = parse_skill(text);
+        key.map(Self).ok_or_else(|| {
+            "not label/path, nor a URI of the merged view such as skill://label/path/SKILL.md".to_owned()
+        })
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, humantime::DurationError> {
+    humantime::parse_duration(text)
+}

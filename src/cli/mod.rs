@@ -1,0 +1,178 @@
+//! The command line.
+//!
+//! Imports `domain`, `admin` (client types) and `gateway`. A command asks the running gateway over its socket; where none
+//! runs it opens the data folder itself, and both ways go through the same [`Command`]s. Errors go to standard error, exit
+//! codes are those of design §10.
+
+mod arguments;
+mod ask;
+mod output;
+
+use std::io::IsTerminal as _;
+use std::io::Write as _;
+use std::io::stdin;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use serde_json::Value;
+
+use crate::admin::Command;
+use crate::admin::Failure;
+use crate::config::Config;
+use crate::domain::SetId;
+use crate::domain::SkillKey;
+use crate::gateway::Mode;
+use crate::gateway::SkillDetails;
+use crate::telemetry;
+use crate::tls;
+
+use arguments::Arguments;
+use arguments::AuditAct;
+use arguments::OriginAct;
+use arguments::TokenAct;
+use arguments::Verb;
+use ask::Ask;
+use output::Output;
+
+/// Reads the arguments, does what they say, and gives the exit code. `serve` is handed in, since it stands above.
+pub fn main<S, F>(serve: S) -> ExitCode
+where
+    S: FnOnce(Config, Mode) -> F,
+    F: Future<Output = Result<(), Failure>>,
+{
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let shown = error.print().is_ok();
+            return ExitCode::from(if asked && shown { 0 } else { 64 });
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return told(&Failure::ours(format!("the runtime cannot be made: {error}"))),
+    };
+    tls::install_provider();
+    match runtime.block_on(Box::pin(run(arguments, serve))) {
+        Ok(code) => code,
+        Err(failure) => told(&failure),
+    }
+}
+
+/// Prints a failure and gives its exit code.
+fn told(failure: &Failure) -> ExitCode {
+    // Without standard error there is nobody to tell.
+    let _gone = writeln!(std::io::stderr(), "portcullis: {failure}").is_err();
+    ExitCode::from(failure.fault.exit_code())
+}
+
+async fn run<S, F>(arguments: Arguments, serve: S) -> Result<ExitCode, Failure>
+where
+    S: FnOnce(Config, Mode) -> F,
+    F: Future<Output = Result<(), Failure>>,
+{
+    if let Verb::Serve { offline } = arguments.verb {
+        let config = Config::load(&arguments.config).map_err(|invalid| Failure::usage(invalid.to_string()))?;
+        telemetry::init(&config.log).map_err(|error| Failure::usage(error.to_string()))?;
+        return Box::pin(serve(config, Mode { offline }))
+            .await
+            .map(|()| ExitCode::SUCCESS);
+    }
+    let ask = Ask::new(&arguments.config)?;
+    let output = Output::new(arguments.json);
+    carry_out(&ask, &output, arguments.verb).await
+}
+
+async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, Failure> {
+    match verb {
+        Verb::Serve { .. } => Err(Failure::ours("serve is no command to ask for".to_owned())),
+        Verb::Skills { state } => {
+            let mut skills = ask.value(&Command::Skills).await?;
+            if let (Some(state), Some(list)) = (state, skills.as_array_mut()) {
+                list.retain(|skill| skill.get("state").and_then(Value::as_str) == Some(state.as_str()));
+            }
+            output.skills(&skills)
+        }
+        Verb::Origins => output.origins(&ask.value(&Command::Origins).await?),
+        Verb::Origin { act } => decide_origin(ask, output, act).await,
+        Verb::Show { skill } => output.details(&ask.value(&Command::Show { skill: skill.0 }).await?),
+        Verb::Diff { skill } => output.diff(&ask.value(&Command::Diff { skill: skill.0 }).await?),
+        Verb::Cat { skill, file } => output.file(&ask.value(&Command::Cat { skill: skill.0, file }).await?),
+        Verb::Approve {
+            skill,
+            set,
+            note,
+            expires,
+        } => {
+            let set = match set {
+                Some(set) => set,
+                None => confirmed(ask, output, &skill.0).await?,
+            };
+            let expires_in = expires.map(|expires| expires.as_secs());
+            let command = Command::Approve {
+                skill: skill.0,
+                set,
+                note,
+                expires_in,
+            };
+            output.decided("approved", &ask.value(&command).await?)
+        }
+        Verb::Deny { skill, set, note } => output.decided(
+            "denied",
+            &ask.value(&Command::Deny {
+                skill: skill.0,
+                set,
+                note,
+            })
+            .await?,
+        ),
+        Verb::Revoke { skill, note } => {
+            output.decided("revoked", &ask.value(&Command::Revoke { skill: skill.0, note }).await?)
+        }
+        Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),
+        Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),
+        Verb::RebuildIndex => output.rebuilt(&ask.value(&Command::RebuildIndex).await?),
+        Verb::Audit { act: AuditAct::Verify } => output.checked(&ask.long(&Command::AuditVerify, "leaves").await?),
+        Verb::Token { act } => token(ask, output, act).await,
+        Verb::Health => output.health(&ask.running(&Command::Health).await?),
+    }
+}
+
+async fn decide_origin(ask: &Ask, output: &Output, act: OriginAct) -> Result<ExitCode, Failure> {
+    match act {
+        OriginAct::Accept { label } => output.accepted(&ask.value(&Command::OriginAccept { label }).await?),
+        OriginAct::Remove { label } => output.removed(&ask.value(&Command::OriginRemove { label }).await?),
+    }
+}
+
+async fn token(ask: &Ask, output: &Output, act: TokenAct) -> Result<ExitCode, Failure> {
+    match act {
+        TokenAct::New { name } => output.token(&ask.value(&Command::TokenNew { name }).await?),
+        TokenAct::List => output.tokens(&ask.value(&Command::TokenList).await?),
+        TokenAct::Revoke { token } => output.tokens_revoked(&ask.value(&Command::TokenRevoke { token }).await?),
+    }
+}
+
+/// Shows what would be approved and asks; without a terminal the set has to be named.
+async fn confirmed(ask: &Ask, output: &Output, skill: &SkillKey) -> Result<SetId, Failure> {
+    let shown = ask.value(&Command::Show { skill: skill.clone() }).await?;
+    let details: SkillDetails =
+        serde_json::from_value(shown.clone()).map_err(|error| Failure::ours(error.to_string()))?;
+    let Some(set) = details.status.set else {
+        let reason = details.status.reason.unwrap_or_else(|| "it has no set".to_owned());
+        return Err(Failure::no(format!("{skill} cannot be approved: {reason}")));
+    };
+    if !stdin().is_terminal() {
+        return Err(Failure::usage(format!(
+            "approve asks on a terminal; here, name what was reviewed: --set {set}"
+        )));
+    }
+    output.preview(&shown)?;
+    let yes = output.ask(&format!("Approve exactly {set}? [y/N] "))?;
+    if yes {
+        Ok(set)
+    } else {
+        Err(Failure::no("nothing was approved".to_owned()))
+    }
+}

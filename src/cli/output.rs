@@ -1,0 +1,399 @@
+//! What is printed: tables and sentences for people, one JSON value for programs.
+
+use std::io::BufRead as _;
+use std::io::Write as _;
+use std::io::stdin;
+use std::io::stdout;
+use std::process::ExitCode;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::admin::Accepted;
+use crate::admin::Checked;
+use crate::admin::Failure;
+use crate::admin::Look;
+use crate::admin::NewToken;
+use crate::admin::Removed;
+use crate::admin::TokensRevoked;
+use crate::gateway::Decided;
+use crate::gateway::Difference;
+use crate::gateway::OriginStatus;
+use crate::gateway::Pulled;
+use crate::gateway::SkillDetails;
+use crate::gateway::SkillStatus;
+use crate::gateway::TokenStatus;
+
+/// Columns of text before a description is cut.
+const DESCRIPTION: usize = 72;
+
+/// Standard output, in one of two languages.
+pub(super) struct Output {
+    json: bool,
+}
+
+type Printed = Result<ExitCode, Failure>;
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints the value itself, or the text that `text` makes of it.
+    fn print<T: DeserializeOwned>(&self, value: &Value, text: impl FnOnce(T) -> String) -> Result<(), Failure> {
+        let out = if self.json {
+            format!("{value}\n")
+        } else {
+            let typed = serde_json::from_value(value.clone());
+            text(typed.map_err(|error| Failure::ours(format!("an answer of ours has another form: {error}")))?)
+        };
+        write(out.as_bytes())
+    }
+
+    pub(super) fn skills(&self, value: &Value) -> Printed {
+        self.print(value, |skills: Vec<SkillStatus>| {
+            if skills.is_empty() {
+                return "no skills\n".to_owned();
+            }
+            let names: Vec<_> = skills.iter().map(name_of).collect();
+            let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+            let line = |(skill, name): (&SkillStatus, &String)| {
+                let held = skill
+                    .reason
+                    .as_deref()
+                    .filter(|_| skill.served_set.is_none() && skill.state.to_string() != "pending");
+                let words = held.or(skill.description.as_deref()).unwrap_or_default();
+                let mark = if skill.findings.is_empty() { ' ' } else { '!' };
+                format!(
+                    "{:<9} {mark} {name:<width$}  {}\n",
+                    skill.state.to_string(),
+                    cut(words, DESCRIPTION)
+                )
+            };
+            skills.iter().zip(&names).map(line).collect()
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn origins(&self, value: &Value) -> Printed {
+        self.print(value, |origins: Vec<OriginStatus>| {
+            origins
+                .iter()
+                .map(|origin| {
+                    let era = origin.era.as_deref().map(|era| format!(", {era}")).unwrap_or_default();
+                    let mut text = format!(
+                        "{:<12} {:<10} {} ({}{era}), {} skills\n",
+                        origin.label,
+                        origin.state,
+                        plain(&origin.address),
+                        origin.kind,
+                        origin.skills
+                    );
+                    if let Some(error) = &origin.last_error {
+                        text.push_str(&format!("    last error: {}\n", plain(error)));
+                    }
+                    if origin.state == "moved" {
+                        text.push_str(&format!(
+                            "    it points elsewhere; to accept: portcullis origin accept {}\n",
+                            origin.label
+                        ));
+                    }
+                    for rejected in &origin.rejected {
+                        let uri = rejected.uri.as_deref().unwrap_or("an entry without a URI");
+                        text.push_str(&format!(
+                            "    not published: {} ({}): {}\n",
+                            plain(uri),
+                            rejected.rule,
+                            plain(&rejected.reason)
+                        ));
+                    }
+                    text
+                })
+                .collect()
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn accepted(&self, value: &Value) -> Printed {
+        self.print(value, |Accepted { label, changed }: Accepted| {
+            if changed {
+                format!("accepted the address of {label}; its approvals hold there\n")
+            } else {
+                format!("{label} points where it did; nothing to accept\n")
+            }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn removed(&self, value: &Value) -> Printed {
+        self.print(value, |Removed { label, freed }: Removed| {
+            format!("removed {label}: its approvals ended, {freed} bytes freed; its record stays\n")
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn details(&self, value: &Value) -> Printed {
+        self.print(value, |details: SkillDetails| described(&details))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is about to be approved, for the person who is asked.
+    pub(super) fn preview(&self, value: &Value) -> Result<(), Failure> {
+        Self { json: false }.print(value, |details: SkillDetails| described(&details))
+    }
+
+    pub(super) fn diff(&self, value: &Value) -> Printed {
+        let differs = value
+            .get("files")
+            .and_then(Value::as_array)
+            .is_some_and(|files| !files.is_empty())
+            || value.get("frontmatter_after").is_some_and(|after| !after.is_null());
+        self.print(value, |diff: Difference| {
+            if !differs {
+                return format!("nothing differs from {}\n", diff.seen);
+            }
+            let approved = diff
+                .approved
+                .map_or_else(|| "nothing (never approved)".to_owned(), |set| set.to_string());
+            let mut text = format!("approved: {approved}\nseen:     {}\n", diff.seen);
+            if let Some(after) = &diff.frontmatter_after {
+                let before = diff.frontmatter_before.as_deref().unwrap_or("(none)");
+                text.push_str(&format!("frontmatter\n- {}\n+ {}\n", plain(before), plain(after)));
+            }
+            let unread = diff
+                .files
+                .iter()
+                .any(|file| file.change == "changed" && file.text.is_none());
+            if unread {
+                text.push_str(
+                    "(lines are shown of texts whose both sides are stored; portcullis pull fetches the seen one)\n",
+                );
+            }
+            for file in &diff.files {
+                text.push_str(&format!("{:<8} {}\n", file.change, plain(file.uri.as_str())));
+                if let Some(lines) = &file.text {
+                    lines
+                        .lines()
+                        .for_each(|line| text.push_str(&format!("    {}\n", plain(line))));
+                }
+            }
+            text
+        })?;
+        Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+
+    pub(super) fn file(&self, value: &Value) -> Printed {
+        if self.json {
+            write(format!("{value}\n").as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let look: Look = serde_json::from_value(value.clone()).map_err(|error| Failure::ours(error.to_string()))?;
+        let bytes = BASE64_STANDARD
+            .decode(look.base64)
+            .map_err(|error| Failure::ours(error.to_string()))?;
+        write(&bytes)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn decided(&self, what: &str, value: &Value) -> Printed {
+        self.print(value, |decided: Decided| {
+            let sets: Vec<_> = decided.sets.iter().map(ToString::to_string).collect();
+            let before = if decided.changed { "" } else { " (as before)" };
+            format!("{what} {}: {}{before}\n", decided.skill, sets.join(", "))
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn pulled(&self, value: &Value) -> Printed {
+        self.print(value, |pulled: Pulled| {
+            format!(
+                "pulled {}: {} files, {} bytes, all verified ({} fetched, {} stored already)\n",
+                pulled.skill,
+                pulled.files,
+                pulled.bytes,
+                pulled.fetched,
+                pulled.files.saturating_sub(pulled.fetched)
+            )
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn checked(&self, value: &Value) -> Printed {
+        self.print(value, |Checked { intact, report }: Checked| {
+            let detail = serde_json::to_string_pretty(&report).unwrap_or_default();
+            let verdict = if intact {
+                "nothing is wrong"
+            } else {
+                "something is wrong"
+            };
+            format!("{detail}\n{verdict}\n")
+        })?;
+        let intact = value.get("intact").and_then(Value::as_bool) == Some(true);
+        Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    pub(super) fn rebuilt(&self, value: &Value) -> Printed {
+        self.print(value, |report: Value| format!("the index was made anew: {report}\n"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn token(&self, value: &Value) -> Printed {
+        self.print(value, |NewToken { id, secret }: NewToken| {
+            format!("{id}: shown once; a host sends it as Authorization: Bearer\n{secret}\n")
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn tokens(&self, value: &Value) -> Printed {
+        let line = |token: &TokenStatus| {
+            let revoked = token
+                .revoked
+                .map(|when| format!("  revoked {when}"))
+                .unwrap_or_default();
+            format!("{}  {}  {}{revoked}\n", token.id, token.created, plain(&token.name))
+        };
+        self.print(value, |tokens: Vec<TokenStatus>| tokens.iter().map(line).collect())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn tokens_revoked(&self, value: &Value) -> Printed {
+        self.print(value, |TokensRevoked { revoked }: TokensRevoked| {
+            format!("{revoked} tokens revoked\n")
+        })?;
+        let any = value.get("revoked").and_then(Value::as_u64).unwrap_or_default() > 0;
+        Ok(if any { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    pub(super) fn health(&self, value: &Value) -> Printed {
+        self.print(value, |health: Value| {
+            let count = |name| health.get(name).and_then(Value::as_u64).unwrap_or_default();
+            format!(
+                "ok: {} skills served, {} waiting for a decision\n",
+                count("served"),
+                count("waiting")
+            )
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Asks on the terminal; anything but yes is no.
+    pub(super) fn ask(&self, question: &str) -> Result<bool, Failure> {
+        write(question.as_bytes())?;
+        let mut answer = String::new();
+        let read = stdin().lock().read_line(&mut answer);
+        read.map_err(|error| Failure::usage(format!("the terminal cannot be read: {error}")))?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}
+
+/// Everything about one skill, for a person.
+fn described(details: &SkillDetails) -> String {
+    let status = &details.status;
+    let mut text = format!("{}\n", name_of(status));
+    let mut line = |name: &str, value: &str| text.push_str(&format!("  {name:<12} {}\n", plain(value)));
+    line("uri", &status.uri);
+    if let Some(merged) = &status.merged_uri {
+        line("merged uri", merged);
+    }
+    line("state", &status.state.to_string());
+    if let Some(reason) = &status.reason {
+        line("", reason);
+    }
+    if let Some(set) = &status.set {
+        line("set", &set.to_string());
+    }
+    if let Some(served) = status.served_set.filter(|served| status.set != Some(*served)) {
+        line("served set", &served.to_string());
+    }
+    if let Some(approval) = details.approval {
+        line("approval", &format!("leaf {approval} of the log"));
+    }
+    if let Some(expires) = details.expires {
+        line("expires", &expires.to_string());
+    }
+    if let Some(frontmatter) = &details.frontmatter {
+        line("frontmatter", frontmatter);
+    }
+    for finding in &status.findings {
+        line("look at", finding);
+    }
+    for file in &details.files {
+        let stored = if file.stored { "stored" } else { "      " };
+        text.push_str(&format!(
+            "  {stored} {:>10}  {}  {}\n",
+            file.size,
+            file.digest,
+            plain(file.uri.as_str())
+        ));
+    }
+    text
+}
+
+/// How a skill is named on this command line.
+fn name_of(skill: &SkillStatus) -> String {
+    let path = skill
+        .uri
+        .strip_prefix("skill://")
+        .and_then(|rest| rest.strip_suffix("/SKILL.md"));
+    match (path, &skill.merged_uri) {
+        (Some(path), _) => format!("{}/{}", skill.label, plain(path)),
+        (None, Some(merged)) => plain(merged),
+        (None, None) => plain(&skill.uri),
+    }
+}
+
+/// Text from outside without what would act on a terminal or hide in it.
+fn plain(text: &str) -> String {
+    let invisible = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    text.chars()
+        .map(|c| {
+            if invisible(c) && c != '\t' {
+                format!("\\u{{{:x}}}", u32::from(c))
+            } else {
+                c.to_string()
+            }
+        })
+        .collect()
+}
+
+/// The first `columns` characters.
+fn cut(text: &str, columns: usize) -> String {
+    let text = plain(text);
+    if text.chars().count() <= columns {
+        text
+    } else {
+        text.chars().take(columns).chain(['…']).collect()
+    }
+}
+
+fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.map_err(|error| Failure::unknown(format!("standard output is closed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_acts_on_the_terminal_or_hides_in_it() {
+        assert_eq!(plain("a\u{1b}[2Jb\r\n"), "a\\u{1b}[2Jb\\u{d}\\u{a}");
+        assert_eq!(
+            plain("ad\u{202e}min\u{200b}\u{feff}"),
+            "ad\\u{202e}min\\u{200b}\\u{feff}"
+        );
+        assert_eq!(plain("数据 é\t{x}"), "数据 é\t{x}");
+    }
+
+    #[test]
+    fn a_long_description_is_cut_by_characters_with_a_mark() {
+        assert_eq!(cut("héllo", 5), "héllo");
+        assert_eq!(cut("héllo!", 5), "héllo…");
+    }
+}

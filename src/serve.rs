@@ -1,0 +1,177 @@
+//! `serve`: open, listen, say so, run until told to end, drain.
+
+use std::io::IsTerminal as _;
+use std::io::Write as _;
+use std::io::stderr;
+use std::io::stdout;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::admin;
+use crate::admin::Failure;
+use crate::admin::Fault;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::gateway;
+use crate::gateway::Gateway;
+use crate::gateway::Mode;
+use crate::server;
+use crate::shutdown::Shutdown;
+use crate::telemetry::chain;
+use crate::tls;
+
+/// How long what runs may take to come to its end.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// How long the friendly summary waits for the first answers of the origins.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
+
+/// Why the gateway did not run.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The gateway did not open.
+    #[error("the gateway cannot open")]
+    Open(#[from] Box<gateway::Error>),
+    /// A listener did not come about.
+    #[error("the gateway cannot listen")]
+    Listen(#[from] server::Error),
+    /// The admin socket did not come about.
+    #[error("the gateway cannot take commands")]
+    Socket(#[from] admin::SocketError),
+    /// The TLS files cannot be used.
+    #[error("the listener's certificate or key cannot be used")]
+    Tls(#[from] tls::Error),
+    /// Signals cannot be heard, or standard output is closed.
+    #[error("the process cannot be set up")]
+    Process(#[from] std::io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = chain(&error);
+        let fault = match error {
+            Error::Open(error) => Self::from(*error).fault,
+            Error::Listen(_) | Error::Socket(_) | Error::Tls(_) => Fault::Usage,
+            Error::Process(_) => Fault::Ours,
+        };
+        Self { fault, message }
+    }
+}
+
+/// Runs the gateway until SIGTERM or SIGINT. Prints `ready mcp=<url> admin=<url>` once everything listens.
+///
+/// # Errors
+///
+/// [`Failure`] when it could not begin.
+pub async fn serve(config: Config, mode: Mode) -> Result<(), Failure> {
+    Ok(Box::pin(run(&config, mode)).await?)
+}
+
+async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
+    let shutdown = Shutdown::new();
+    shutdown.on_signals()?;
+    let tls = config
+        .server
+        .tls
+        .as_ref()
+        .map(|files| tls::server_config(&files.cert, &files.key))
+        .transpose()?;
+    let opened = Box::pin(Gateway::open(config, mode, Clock::system(), shutdown.clone())).await;
+    let gateway = opened.map_err(Box::new)?;
+    let (mcp, mcp_address) = server::bind(config.server.listen).await?;
+    let (health, health_address) = server::bind(config.admin.listen).await?;
+    let socket = gateway.admin_socket().await.map_err(Box::new)?;
+    let socket = admin::bind_socket(&socket)?;
+
+    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let router = server::router(&gateway, &config.server, &labels);
+    let (limits, end) = (config.limits.clone(), shutdown.clone());
+    let mcp = shutdown.spawn(async move { server::serve(mcp, tls, router, &limits, end).await });
+    let (limits, end, router) = (config.limits.clone(), shutdown.clone(), admin::health_router(&gateway));
+    let health = shutdown.spawn(async move { server::serve(health, None, router, &limits, end).await });
+    let commands = shutdown.spawn(admin::serve_socket(socket, gateway.clone()));
+    gateway.start_refreshers();
+
+    let listening = Listening {
+        scheme,
+        mcp: mcp_address,
+        admin: health_address,
+    };
+    listening.announce()?;
+    if stderr().is_terminal() {
+        let (gateway, end) = (gateway.clone(), shutdown.clone());
+        drop(shutdown.spawn(async move { listening.summarise(&gateway, &end).await }));
+    }
+    shutdown.begun().await;
+    for task in [mcp, health, commands] {
+        if let Err(error) = task.await {
+            tracing::error!(%error, "a listener ended by itself");
+        }
+    }
+    let drained = shutdown.drain(DRAIN).await;
+    if !drained.all {
+        tracing::warn!(left = drained.left, "ended before everything had come to its end");
+    }
+    Ok(())
+}
+
+/// Where the gateway listens.
+struct Listening {
+    scheme: &'static str,
+    mcp: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Listening {
+    /// The line that scripts wait for.
+    fn announce(&self) -> Result<(), std::io::Error> {
+        let Self { scheme, mcp, admin } = self;
+        let mut out = stdout().lock();
+        writeln!(out, "ready mcp={scheme}://{mcp}/mcp admin=http://{admin}")?;
+        out.flush()
+    }
+
+    /// What a person who started the gateway by hand wants to know next.
+    async fn summarise(&self, gateway: &Gateway, end: &Shutdown) {
+        let looked = async {
+            loop {
+                let origins = gateway.origins().await;
+                if origins.iter().all(|origin| origin.state != "connecting") {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(FIRST_LOOK, looked) => {}
+            () = end.begun() => return,
+        }
+        let text = self.summary(gateway).await;
+        // A terminal that went away needs no summary.
+        let _gone = stderr().lock().write_all(text.as_bytes()).is_err();
+    }
+
+    async fn summary(&self, gateway: &Gateway) -> String {
+        let Self { scheme, mcp, .. } = self;
+        let mut text = format!("\n  all origins   {scheme}://{mcp}/mcp\n");
+        for origin in gateway.origins().await {
+            let error = origin.last_error.map(|error| format!(": {error}")).unwrap_or_default();
+            text.push_str(&format!(
+                "  {:<13} {scheme}://{mcp}/mcp/{}   {}, {} skills{error}\n",
+                origin.label, origin.label, origin.state, origin.skills
+            ));
+        }
+        let summary = gateway.summary();
+        text.push_str(&format!(
+            "\n  {} skills served, {} waiting for a decision\n",
+            summary.served, summary.waiting
+        ));
+        text.push_str(if summary.waiting > 0 {
+            "  next: portcullis skills --state pending, then portcullis show <skill> and approve <skill>\n\n"
+        } else {
+            "  next: portcullis skills\n\n"
+        });
+        text
+    }
+}
