@@ -1,0 +1,229 @@
+//! One bad origin hurts only itself, and one bad entry only itself.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::client::strings;
+use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
+use crate::support::origin::Answers;
+use crate::support::origin::Era;
+use crate::support::origin::Fault;
+use crate::support::origin::Origin;
+use crate::support::origin::Paging;
+use crate::support::refunds;
+use crate::support::skill::Skill;
+
+/// A skill of the healthy origin.
+const GOOD: &str = "skill://good/refunds/SKILL.md";
+
+/// A healthy origin beside one that is given, under the label `bad`.
+async fn beside(bad: &Origin) -> (Origin, Gateway) {
+    let good = Origin::with([refunds()]).await;
+    let gateway = Setup::new().origin("bad", bad).origin("good", &good).start().await;
+    (good, gateway)
+}
+
+async fn assert_good_is_served(gateway: &Gateway) {
+    let host = gateway.host();
+    assert!(host.uris().await.contains(&GOOD.to_owned()));
+    assert_eq!(host.read(GOOD).await.bytes(), refunds().bytes("SKILL.md"));
+}
+
+#[tokio::test]
+async fn an_origin_that_never_answers_holds_up_nobody() {
+    let silent = Origin::with([refunds()]).await;
+    silent.break_everything(Fault::Hang);
+    let (_good, gateway) = beside(&silent).await;
+    gateway.approve("good/refunds").await;
+    assert_good_is_served(&gateway).await;
+    silent.mend();
+    gateway.skill_is("bad/refunds", "pending").await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_read_that_hangs_lets_others_pass() {
+    let slow = Origin::with([refunds()]).await;
+    let (_good, gateway) = beside(&slow).await;
+    gateway.approve("good/refunds").await;
+    gateway.approve("bad/refunds").await;
+    slow.break_method("resources/read", Fault::Hang);
+    let host = gateway.host();
+    let hanging = host.read("skill://bad/refunds/SKILL.md");
+    let others = async {
+        slow.was_asked("resources/read", 1).await;
+        for _ in 0..20 {
+            assert_good_is_served(&gateway).await;
+        }
+        assert_eq!(
+            gateway.host().list().await.result()["skills"].as_array().unwrap().len(),
+            2
+        );
+        slow.mend();
+    };
+    // Had the others waited for it, it would have been over its time before they were.
+    let (answer, ()) = tokio::join!(hanging, others);
+    assert_eq!(answer.bytes(), refunds().bytes("SKILL.md"));
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn malformed_and_failing_origins_are_reported_and_change_nothing_for_others() {
+    for fault in [
+        Fault::Status(500),
+        Fault::Status(404),
+        Fault::Status(401),
+        Fault::Body("<html>no</html>"),
+        Fault::Body("[]"),
+        Fault::Body(r#"{"jsonrpc":"2.0","id":1,"result":{"skills":7}}"#),
+    ] {
+        let bad = Origin::with([refunds()]).await;
+        bad.break_everything(fault);
+        let (_good, gateway) = beside(&bad).await;
+        gateway.approve("good/refunds").await;
+        gateway
+            .origin_when("bad", "has an error", |item| item["last_error"].is_string())
+            .await;
+        assert_good_is_served(&gateway).await;
+        bad.mend();
+        gateway.skill_is("bad/refunds", "pending").await;
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_listing_that_does_not_end_is_ended_and_what_was_good_is_kept() {
+    for paging in [Paging::Endless, Paging::Repeated] {
+        let bad = Origin::with([refunds()]).await;
+        bad.set(|script| script.paging = paging);
+        let (_good, gateway) = beside(&bad).await;
+        gateway.approve("good/refunds").await;
+        gateway.approve("bad/refunds").await;
+        assert_good_is_served(&gateway).await;
+        assert_eq!(gateway.host().uris().await.len(), 2, "no skill twice");
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_empty_cursor_has_a_page_behind_it() {
+    let origin = Origin::with(["a", "b", "c"].map(|name| Skill::at(&format!("skill://{name}/SKILL.md")))).await;
+    origin.set(|script| script.paging = Paging::EmptyCursor(1));
+    let gateway = Gateway::of(&origin).await;
+    for name in ["a", "b", "c"] {
+        gateway.approve(&format!("acme/{name}")).await;
+    }
+    assert_eq!(gateway.host().uris().await.len(), 3);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
+    let origin = Origin::with([refunds(), Skill::at("skill://last/SKILL.md")]).await;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let entry = |name: &str, resources: &Value| {
+        let frontmatter = json!({ "name": name, "description": "d" });
+        json!({ "uri": format!("skill://{name}/SKILL.md"), "frontmatter": frontmatter, "resources": resources })
+            .to_string()
+    };
+    let own = |name: &str| json!({ "uri": format!("skill://{name}/SKILL.md"), "digest": digest, "size": 1 });
+    let bad = [
+        ("S-26", entry("dynamic", &json!("dynamic"))),
+        ("S-20", entry("nothing", &Value::Null)),
+        ("S-21", entry("empty", &json!([]))),
+        ("S-21", entry("twice", &json!([own("twice"), own("twice")]))),
+        ("S-22", entry("outside", &json!([own("outside"), own("elsewhere")]))),
+        (
+            "S-24",
+            entry(
+                "digest",
+                &json!([{ "uri": "skill://digest/SKILL.md", "digest": digest.to_uppercase(), "size": 1 }]),
+            ),
+        ),
+        (
+            "S-23",
+            entry(
+                "size",
+                &json!([{ "uri": "skill://size/SKILL.md", "digest": digest, "size": -1 }]),
+            ),
+        ),
+        ("S-9", entry("Upper", &json!([own("Upper")]))),
+        (
+            "duplicate-key",
+            entry("again", &json!([own("again")])).replacen('{', r#"{"uri":"skill://first/SKILL.md","#, 1),
+        ),
+        (
+            "case-twin",
+            entry("twin", &json!([own("twin")])).replacen('{', r#"{"URI":"skill://first/SKILL.md","#, 1),
+        ),
+        ("S-20", "null".to_owned()),
+    ];
+    origin.set(|script| script.extra_entries = bad.iter().map(|(_, text)| text.clone()).collect());
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.approve("acme/last").await;
+    assert_eq!(gateway.host().uris().await.len(), 2);
+    let seen = gateway
+        .origin_when("acme", "was listed", |item| {
+            item["rejected"].as_array().is_some_and(|r| !r.is_empty())
+        })
+        .await;
+    let rejected = seen["rejected"].as_array().unwrap();
+    assert_eq!(rejected.len(), bad.len(), "{rejected:#?}");
+    let (mut found, mut wanted) = (strings(&seen["rejected"], "rule"), bad.map(|(rule, _)| rule));
+    found.sort();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted, "{rejected:#?}");
+    let reasons = strings(&seen["rejected"], "reason");
+    assert!(reasons.iter().all(|reason| !reason.is_empty()), "{reasons:?}");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn origins_of_every_era_and_form_stand_side_by_side() {
+    let mut setup = Setup::new();
+    let mut origins = Vec::new();
+    for (label, era, answers) in [
+        ("a", Era::Modern, Answers::Json),
+        ("b", Era::Modern, Answers::Events),
+        ("c", Era::Legacy, Answers::Events),
+        ("d", Era::LegacyWithSessions, Answers::Json),
+    ] {
+        let origin = Origin::speaking(era, answers, [refunds()]).await;
+        origin.set(|script| script.has_hints = era == Era::Modern && answers == Answers::Json);
+        setup = setup.origin(label, &origin);
+        origins.push((label, origin));
+    }
+    let gateway = setup.start().await;
+    for (label, _) in &origins {
+        gateway.approve(&format!("{label}/refunds")).await;
+        let answer = gateway
+            .host()
+            .read(&format!("skill://{label}/refunds/assets/form.bin"))
+            .await;
+        assert_eq!(answer.bytes(), refunds().bytes("assets/form.bin"));
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_legacy_session_that_ended_is_opened_anew() {
+    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    origin.stop().await;
+    origin.restart().await;
+    let listed = tokio::time::timeout(Duration::from_secs(30), origin.is_asked_again("skills/list")).await;
+    assert!(listed.is_ok());
+    gateway
+        .origin_when("acme", "is well", |item| item["last_error"].is_null())
+        .await;
+    assert_eq!(
+        gateway.host().read("skill://acme/refunds/SKILL.md").await.bytes(),
+        refunds().bytes("SKILL.md")
+    );
+    gateway.finish().await;
+}

@@ -1,0 +1,361 @@
+//! What hosts are served: two views of one catalog, in both eras, under the labels of origins that cannot be confused.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::REFUNDS;
+use crate::support::client;
+use crate::support::client::Answer;
+use crate::support::client::Host;
+use crate::support::client::strings;
+use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
+use crate::support::origin::Origin;
+use crate::support::refunds;
+use crate::support::skill::Skill;
+
+/// Another skill at the same address.
+fn other_refunds() -> Skill {
+    Skill::at(REFUNDS).text("references/limits.md", "# Limits\n\nNever ask.\n")
+}
+
+/// Two origins with the same URI, both approved.
+async fn two_origins() -> (Origin, Origin, Gateway) {
+    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([other_refunds()]).await);
+    let gateway = Setup::new()
+        .origin("acme", &acme)
+        .origin("globex", &globex)
+        .start()
+        .await;
+    gateway.approve("acme/refunds").await;
+    gateway.approve("globex/refunds").await;
+    (acme, globex, gateway)
+}
+
+async fn hosts(url: &str) -> [Host; 2] {
+    [Host::modern(url), Host::legacy(url).await]
+}
+
+#[tokio::test]
+async fn the_same_uri_of_two_origins_is_two_skills() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    for host in hosts(gateway.mcp()).await {
+        assert_eq!(
+            host.uris().await,
+            ["skill://acme/refunds/SKILL.md", "skill://globex/refunds/SKILL.md"]
+        );
+        for (label, skill) in [("acme", refunds()), ("globex", other_refunds())] {
+            for path in ["SKILL.md", "references/limits.md"] {
+                let uri = format!("skill://{label}/refunds/{path}");
+                let answer = host.read(&uri).await;
+                assert_eq!(answer.bytes(), skill.bytes(path), "{uri}");
+                assert_eq!(answer.result()["contents"][0]["uri"], uri.as_str());
+                assert_eq!(answer.result()["_meta"]["dev.portcullis/origin"], label);
+            }
+        }
+        assert_eq!(
+            host.read(REFUNDS).await.reason(),
+            "unknown",
+            "nothing stands without its label"
+        );
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn approving_one_does_not_unlock_the_other() {
+    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([refunds()]).await);
+    let gateway = Setup::new()
+        .origin("acme", &acme)
+        .origin("globex", &globex)
+        .start()
+        .await;
+    let approved = gateway.approve("acme/refunds").await;
+    let other = gateway.skill_is("globex/refunds", "pending").await;
+    assert_eq!(other["set"], approved.as_str(), "the very same set");
+    let host = gateway.host();
+    assert_eq!(host.uris().await, ["skill://acme/refunds/SKILL.md"]);
+    assert_eq!(host.read("skill://globex/refunds/SKILL.md").await.reason(), "held");
+    assert_eq!(globex.reads(), [""; 0]);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn removing_one_origin_leaves_the_other_as_it_was() {
+    let (_acme, globex, mut gateway) = two_origins().await;
+    let before = gateway.host().get("skill://globex/refunds/SKILL.md").await;
+    gateway.reconfigure(|mut setup| {
+        setup.without_origin("acme");
+        setup
+    });
+    gateway.restart().await;
+    gateway.cli(&["origin", "remove", "acme"]).await.expect(0);
+    gateway.skill_is("globex/refunds", "approved").await;
+    let host = gateway.host();
+    assert_eq!(host.uris().await, ["skill://globex/refunds/SKILL.md"]);
+    assert_eq!(
+        host.get("skill://globex/refunds/SKILL.md").await.result()["skill"],
+        before.result()["skill"]
+    );
+    assert_eq!(host.read("skill://acme/refunds/SKILL.md").await.reason(), "unknown");
+    assert_eq!(
+        host.read("skill://globex/refunds/SKILL.md").await.bytes(),
+        other_refunds().bytes("SKILL.md")
+    );
+    assert!(!gateway.data().join("content/acme").exists());
+    drop(globex);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn names_do_not_change_when_a_second_origin_comes() {
+    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([other_refunds()]).await);
+    let mut gateway = Gateway::of(&acme).await;
+    gateway.approve("acme/refunds").await;
+    let alone = gateway.host().uris().await;
+    assert_eq!(alone, ["skill://acme/refunds/SKILL.md"]);
+    gateway.reconfigure(|setup| setup.origin("globex", &globex));
+    gateway.restart().await;
+    gateway.skill_is("globex/refunds", "pending").await;
+    assert_eq!(gateway.host().uris().await, alone);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn the_view_of_one_origin_has_its_own_uris_and_the_entrys_own_text() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    for host in hosts(&gateway.mcp_of("acme")).await {
+        for answer in [host.list().await, host.get(REFUNDS).await] {
+            assert!(answer.text.contains(&refunds().entry()), "{}", answer.text);
+        }
+        assert_eq!(host.read(REFUNDS).await.bytes(), refunds().bytes("SKILL.md"));
+        assert_eq!(host.read("skill://acme/refunds/SKILL.md").await.reason(), "unknown");
+    }
+    for url in [gateway.mcp_of("nobody"), gateway.mcp_of("acme/refunds")] {
+        let answer = Host::modern(&url).list().await;
+        assert!(answer.json.get("result").is_none(), "{}", answer.text);
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn in_the_merged_view_frontmatter_keeps_its_text_and_only_uris_are_mapped() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    let text = gateway.host().get("skill://acme/refunds/SKILL.md").await.text;
+    let frontmatter = refunds().entry();
+    let (_, frontmatter) = frontmatter.split_once(r#""frontmatter":"#).unwrap();
+    let (frontmatter, _) = frontmatter.split_once(r#","resources""#).unwrap();
+    assert!(text.contains(frontmatter), "{text}");
+    let mapped = refunds().entry().replace("skill://refunds/", "skill://acme/refunds/");
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        answer["result"]["skill"],
+        serde_json::from_str::<Value>(&mapped).unwrap()
+    );
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_of_another_scheme_is_a_skill_too() {
+    let origin = Origin::with([Skill::at("repo://team/deploy/SKILL.md")]).await;
+    let gateway = Gateway::of(&origin).await;
+    let is_it = |item: &Value| item["uri"] == "repo://team/deploy/SKILL.md";
+    let listed = gateway.wait_until("it is seen", "skills", is_it).await;
+    assert_eq!(listed["merged_uri"], "skill://acme/~repo/team/deploy/SKILL.md");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn the_sdks_client_reads_and_verifies_everything_at_both_endpoints_in_both_eras() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    for lifecycle in client::lifecycles() {
+        let merged = client::read_everything_with_the_sdk(gateway.mcp(), lifecycle.clone()).await;
+        assert_eq!(merged.len(), 5, "{merged:?}");
+        let own = client::read_everything_with_the_sdk(&gateway.mcp_of("acme"), lifecycle).await;
+        assert_eq!(
+            own,
+            ["SKILL.md", "assets/form.bin", "references/limits.md"].map(|path| refunds().uri_of(path))
+        );
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn resource_lists_answer_and_leak_nothing_that_is_held() {
+    let origin = Origin::with([refunds(), Skill::at("skill://secret/SKILL.md")]).await;
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.skill_is("acme/secret", "pending").await;
+    for url in [gateway.mcp().to_owned(), gateway.mcp_of("acme")] {
+        for host in hosts(&url).await {
+            for (method, member) in [
+                ("resources/list", "resources"),
+                ("resources/templates/list", "resourceTemplates"),
+            ] {
+                let answer = host.ask(method, json!({})).await;
+                assert!(answer.result()[member].is_array(), "{}", answer.text);
+                assert!(!answer.text.contains("secret"), "{}", answer.text);
+            }
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn directories_are_read_off_the_manifest() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    for host in hosts(gateway.mcp()).await {
+        let answer = host.directory("skill://acme/refunds").await;
+        let children = &answer.result()["resources"];
+        let root = "skill://acme/refunds";
+        assert_eq!(
+            strings(children, "uri"),
+            [
+                format!("{root}/SKILL.md"),
+                format!("{root}/assets"),
+                format!("{root}/references")
+            ]
+        );
+        assert_eq!(
+            strings(children, "mimeType"),
+            ["text/markdown", "inode/directory", "inode/directory"]
+        );
+        assert_eq!(strings(children, "name")[1..], ["assets", "references"]);
+        let below = host.directory("skill://acme/refunds/references").await;
+        assert_eq!(
+            strings(&below.result()["resources"], "uri"),
+            [format!("{root}/references/limits.md")]
+        );
+        for nothing in ["/SKILL.md", "/", "/nothing", "/references/", "/reference"] {
+            host.directory(&format!("{root}{nothing}")).await.refusal(-32602);
+        }
+        for nothing in ["skill://acme", "skill://nobody/refunds", "skill://refunds"] {
+            host.directory(nothing).await.refusal(-32602);
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn results_have_the_members_of_their_era() {
+    let (_acme, _globex, gateway) = two_origins().await;
+    let uri = "skill://acme/refunds/SKILL.md";
+    for host in hosts(gateway.mcp()).await {
+        for answer in [host.list().await, host.get(uri).await, host.read(uri).await] {
+            let result = answer.result();
+            if host.is_modern() {
+                assert_eq!(result["resultType"], "complete");
+                assert_eq!(result["cacheScope"], "private");
+                assert!(
+                    result["ttlMs"].as_u64().is_some_and(|ttl| ttl <= 30_000),
+                    "{}",
+                    answer.text
+                );
+            } else {
+                for member in ["resultType", "cacheScope", "ttlMs"] {
+                    assert!(result.get(member).is_none(), "{member} in {}", answer.text);
+                }
+            }
+        }
+        let directory = host.directory("skill://acme/refunds").await;
+        assert_eq!(directory.result().get("resultType").is_some(), host.is_modern());
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn results_say_where_they_come_from_and_entries_do_not() {
+    let origin = Origin::with([refunds()]).await;
+    let gateway = Gateway::of(&origin).await;
+    let set = gateway.approve("acme/refunds").await;
+    for host in hosts(gateway.mcp()).await {
+        for answer in [
+            host.get("skill://acme/refunds/SKILL.md").await,
+            host.read("skill://acme/refunds/SKILL.md").await,
+        ] {
+            let meta = &answer.result()["_meta"];
+            assert_eq!(meta["dev.portcullis/origin"], "acme");
+            assert_eq!(meta["dev.portcullis/set"], set.as_str());
+            assert!(meta["dev.portcullis/approval"].is_u64(), "{meta}");
+            assert_ne!(meta["dev.portcullis/stale"], true, "{meta}");
+            assert!(answer.result()["skill"].get("_meta").is_none());
+        }
+    }
+    gateway.finish().await;
+}
+
+fn page(answer: &Answer) -> (Vec<String>, Option<String>) {
+    let result = answer.result();
+    (
+        strings(&result["skills"], "uri"),
+        result["nextCursor"].as_str().map(str::to_owned),
+    )
+}
+
+#[tokio::test]
+async fn pages_neither_skip_nor_repeat_while_skills_come_and_go() {
+    let names = ["b", "c", "e", "f"];
+    let uri = |name: &str| format!("skill://{name}/SKILL.md");
+    let origin = Origin::with(names.map(|name| Skill::at(&uri(name)))).await;
+    let gateway = Setup::new()
+        .origin("acme", &origin)
+        .set("limits.page_entries = 1")
+        .start()
+        .await;
+    for name in names {
+        gateway.approve(&format!("acme/{name}")).await;
+    }
+    let host = gateway.host();
+    let (mut seen, mut next) = page(&host.list().await);
+    drop(origin.withdraw(&uri("b")));
+    origin.publish(Skill::at(&uri("a")));
+    origin.publish(Skill::at(&uri("d")));
+    gateway.approve("acme/a").await;
+    gateway.approve("acme/d").await;
+    while let Some(cursor) = next {
+        let (more, after) = page(&host.list_from(&cursor).await);
+        seen.extend(more);
+        next = after;
+    }
+    let once: BTreeSet<&String> = seen.iter().collect();
+    assert_eq!(once.len(), seen.len(), "none is repeated: {seen:?}");
+    for stayed in ["c", "e", "f"] {
+        assert!(
+            seen.contains(&format!("skill://acme/{stayed}/SKILL.md")),
+            "{stayed} is skipped: {seen:?}"
+        );
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_cursor_that_was_never_given_is_refused() {
+    let names = ["a", "b"];
+    let origin = Origin::with(names.map(|name| Skill::at(&format!("skill://{name}/SKILL.md")))).await;
+    let setup = Setup::new().origin("acme", &origin).origin("globex", &origin);
+    let gateway = setup.set("limits.page_entries = 1").start().await;
+    for label in ["acme", "globex"] {
+        for name in names {
+            gateway.approve(&format!("{label}/{name}")).await;
+        }
+    }
+    let (_, foreign) = page(&Host::modern(&gateway.mcp_of("globex")).list().await);
+    for host in hosts(&gateway.mcp_of("acme")).await {
+        let (_, own) = page(&host.list().await);
+        let own = own.unwrap();
+        host.list_from(&own).await.result();
+        for bad in [
+            foreign.as_deref().unwrap(),
+            "",
+            "x",
+            "!",
+            &format!("{own}x"),
+            own.split_at(own.len() / 2).0,
+        ] {
+            host.list_from(bad).await.refusal(-32602);
+        }
+    }
+    gateway.finish().await;
+}

@@ -1,0 +1,49 @@
+//! The few changes that tests make to files, which the house otherwise leaves to its store.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Writes a file, also over one that is read-only.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
+    if path.exists() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+/// Changes one byte of a file in place.
+pub(crate) fn flip_a_byte(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[0] ^= 1;
+    write(path, &bytes);
+}
+
+/// Every file below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The one file below a folder with exactly these bytes.
+pub(crate) fn file_with(folder: &Path, bytes: &[u8]) -> PathBuf {
+    let mut found: Vec<PathBuf> = files(folder)
+        .into_iter()
+        .filter(|path| path.extension().is_none() && fs::read(path).is_ok_and(|held| held == bytes))
+        .collect();
+    assert_eq!(found.len(), 1, "files below {} with these bytes", folder.display());
+    found.remove(0)
+}

@@ -1,0 +1,20 @@
+//! What the tests are written with: a scripted origin, the gateway as a real process, and hosts.
+
+pub(crate) mod client;
+pub(crate) mod disk;
+pub(crate) mod gateway;
+pub(crate) mod origin;
+pub(crate) mod skill;
+
+/// The URI of the skill that most tests are about.
+pub(crate) const REFUNDS: &str = "skill://refunds/SKILL.md";
+
+/// A skill with a text and a blob, whose frontmatter has numbers that a parser would spell anew.
+pub(crate) fn refunds() -> skill::Skill {
+    skill::Skill::at(REFUNDS)
+        .with_frontmatter(
+            r#"{ "version": 1.10,"name":"refunds", "description":"How to pay money back.","order":12345678901234567890 }"#,
+        )
+        .text("references/limits.md", "# Limits\n\nAsk above 100 EUR.\n")
+        .blob("assets/form.bin", [0, 159, 146, 150, 255])
+}

@@ -1,0 +1,199 @@
+//! Bytes that differ from what was approved are not served, wherever they come from.
+
+use serde_json::json;
+
+use crate::support::REFUNDS;
+use crate::support::client::Host;
+use crate::support::disk;
+use crate::support::gateway::Gateway;
+use crate::support::origin::Origin;
+use crate::support::refunds;
+use crate::support::skill;
+use crate::support::skill::Skill;
+
+/// A file of the skill in the merged view.
+const LIMITS: &str = "skill://acme/refunds/references/limits.md";
+
+/// A skill beside it that is as it should be.
+fn sound() -> Skill {
+    Skill::at("skill://sound/SKILL.md")
+}
+
+async fn gateway_of(skill: Skill) -> (Origin, Gateway) {
+    let origin = Origin::with([skill, sound()]).await;
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.approve("acme/sound").await;
+    (origin, gateway)
+}
+
+async fn assert_sound_is_served(host: &Host) {
+    assert_eq!(
+        host.read("skill://acme/sound/SKILL.md").await.bytes(),
+        sound().bytes("SKILL.md")
+    );
+}
+
+/// Asserts that nothing of the file's own words reaches the host, in both views.
+async fn assert_mismatch(gateway: &Gateway, path: &str) {
+    let merged = (gateway.host(), format!("skill://acme/refunds/{path}"));
+    let own = (Host::modern(&gateway.mcp_of("acme")), format!("skill://refunds/{path}"));
+    for (host, uri) in [merged, own] {
+        let answer = host.read(&uri).await;
+        assert_eq!(answer.reason(), "mismatch", "{}", answer.text);
+        assert_eq!(answer.json["error"]["data"]["dev.portcullis/origin"], "acme");
+        assert!(!answer.text.contains("Ask above"), "{}", answer.text);
+        assert_sound_is_served(&gateway.host()).await;
+    }
+}
+
+#[tokio::test]
+async fn files_that_were_touched_on_the_way_are_refused() {
+    for (path, spoil) in [
+        ("references/limits.md", skill::tampered as skill::Spoil),
+        ("references/limits.md", skill::with_crlf),
+        ("references/limits.md", skill::truncated),
+        ("assets/form.bin", skill::truncated),
+        ("assets/form.bin", skill::tampered),
+        ("SKILL.md", skill::with_crlf),
+    ] {
+        let (origin, gateway) = gateway_of(refunds()).await;
+        origin.spoil(REFUNDS, path, spoil);
+        assert_mismatch(&gateway, path).await;
+        origin.change(REFUNDS, Skill::unspoil);
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_size_that_is_not_the_files_is_refused() {
+    let wrong = refunds().edited(|entry| entry["resources"][1]["size"] = json!(7));
+    let (_origin, gateway) = gateway_of(wrong).await;
+    assert_mismatch(&gateway, "references/limits.md").await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn frontmatter_that_is_not_the_files_is_refused() {
+    let wrong = refunds().edited(|entry| entry["frontmatter"]["description"] = json!("Harmless."));
+    let (_origin, gateway) = gateway_of(wrong).await;
+    assert_mismatch(&gateway, "SKILL.md").await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_in_the_manifest_is_unknown_and_never_asked_for() {
+    let (origin, gateway) = gateway_of(refunds()).await;
+    let unlisted = "skill://refunds/scripts/run.sh";
+    origin.set(|script| script.resources.push((unlisted.to_owned(), "#!/bin/sh".to_owned())));
+    let answer = gateway.host().read("skill://acme/refunds/scripts/run.sh").await;
+    assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "unknown");
+    assert!(!origin.reads().contains(&unlisted.to_owned()));
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_holds_another_file_is_refused() {
+    let (origin, gateway) = gateway_of(refunds()).await;
+    let other = r#"{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"skill://refunds/x","text":""}]}}"#;
+    origin.break_method("resources/read", crate::support::origin::Fault::Body(other));
+    let answer = gateway.host().read(LIMITS).await;
+    assert!(answer.json["error"].is_object(), "{}", answer.text);
+    origin.mend();
+    assert_sound_is_served(&gateway.host()).await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_byte_flipped_on_the_disk_is_found_and_fetched_again() {
+    let (origin, mut gateway) = gateway_of(refunds()).await;
+    let bytes = gateway.host().read(LIMITS).await.bytes();
+    assert_eq!(gateway.stop().await, 0);
+    disk::flip_a_byte(&disk::file_with(&gateway.data().join("content/acme"), &bytes));
+    gateway.start().await;
+    let fetched = origin.reads().len();
+    assert_eq!(gateway.host().read(LIMITS).await.bytes(), bytes);
+    assert_eq!(origin.reads().len(), fetched + 1, "from the origin");
+    assert!(!disk::files(&gateway.data().join("quarantine")).is_empty());
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_byte_flipped_on_the_disk_is_not_served_when_the_origin_is_gone() {
+    let (mut origin, mut gateway) = gateway_of(refunds()).await;
+    let bytes = gateway.host().read(LIMITS).await.bytes();
+    assert_eq!(gateway.stop().await, 0);
+    origin.stop().await;
+    disk::flip_a_byte(&disk::file_with(&gateway.data().join("content/acme"), &bytes));
+    gateway.start().await;
+    let answer = gateway.host().read(LIMITS).await;
+    assert!(
+        ["origin-down", "mismatch"].contains(&answer.reason()),
+        "{}",
+        answer.text
+    );
+    assert!(!answer.text.contains("Ask above"), "{}", answer.text);
+    gateway.abandon();
+}
+
+#[tokio::test]
+async fn verifying_finds_damage_with_and_without_a_running_gateway() {
+    let (origin, mut gateway) = gateway_of(refunds()).await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    gateway.audit_everything().await;
+    disk::flip_a_byte(&disk::file_with(
+        &gateway.data().join("content/acme"),
+        refunds().bytes("assets/form.bin"),
+    ));
+    gateway.cli(&["verify", "--json"]).await.expect(1);
+    assert_eq!(gateway.stop().await, 0);
+    drop(origin);
+    gateway.abandon();
+}
+
+#[tokio::test]
+async fn verifying_needs_no_running_gateway() {
+    let (_origin, mut gateway) = gateway_of(refunds()).await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    assert_eq!(gateway.stop().await, 0);
+    gateway.audit_everything().await;
+    disk::flip_a_byte(&disk::file_with(
+        &gateway.data().join("content/acme"),
+        refunds().bytes("assets/form.bin"),
+    ));
+    gateway.cli(&["verify", "--json"]).await.expect(1);
+    gateway.abandon();
+}
+
+#[tokio::test]
+async fn an_altered_log_is_found() {
+    let (_origin, mut gateway) = gateway_of(refunds()).await;
+    assert_eq!(gateway.stop().await, 0);
+    let log = disk::files(&gateway.data().join("log"));
+    let biggest = log.iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    disk::flip_a_byte(biggest);
+    gateway.cli(&["audit", "verify", "--json"]).await.expect(1);
+    gateway.abandon();
+}
+
+#[tokio::test]
+async fn an_entry_that_says_other_things_of_the_same_bytes_is_checked_anew() {
+    let (origin, gateway) = gateway_of(refunds()).await;
+    let host = gateway.host();
+    assert_eq!(
+        host.read("skill://acme/refunds/SKILL.md").await.bytes(),
+        refunds().bytes("SKILL.md")
+    );
+    let before = gateway.skill_is("acme/refunds", "approved").await;
+    origin.change(REFUNDS, |skill| {
+        skill.edit(|entry| entry["frontmatter"]["description"] = "Something else.".into());
+    });
+    gateway
+        .skill_when("acme/refunds", "shows another set", |skill| {
+            skill["set"] != before["set"]
+        })
+        .await;
+    gateway.approve("acme/refunds").await;
+    assert_mismatch(&gateway, "SKILL.md").await;
+    gateway.finish().await;
+}
