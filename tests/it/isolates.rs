@@ -210,6 +210,80 @@ async fn origins_of_every_era_and_form_stand_side_by_side() {
 }
 
 #[tokio::test]
+async fn however_an_older_server_refuses_discovery_it_is_spoken_to_as_one() {
+    let json = "application/json";
+    for refusal in [
+        Fault::Whole(
+            200,
+            json,
+            r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"Method not found"}}"#,
+        ),
+        Fault::Whole(
+            404,
+            json,
+            r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"Method not found"}}"#,
+        ),
+        Fault::Whole(
+            400,
+            json,
+            r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"Invalid request"}}"#,
+        ),
+        Fault::Whole(
+            400,
+            json,
+            r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"Invalid params"}}"#,
+        ),
+        Fault::Whole(
+            400,
+            json,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server not initialized"}}"#,
+        ),
+        Fault::Whole(400, "text/plain", "no session"),
+        Fault::Whole(404, "text/plain", "not found"),
+        Fault::Status(405),
+    ] {
+        let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
+        origin.break_method("server/discover", refusal.clone());
+        let gateway = Gateway::of(&origin).await;
+        let seen = gateway
+            .origin_when("acme", &format!("is up in spite of {refusal:?}"), |item| {
+                item["state"] == "up"
+            })
+            .await;
+        assert_eq!(seen["era"], "2025-11-25", "{refusal:?}");
+        gateway.approve("acme/refunds").await;
+        assert_eq!(
+            gateway.host().read("skill://acme/refunds/SKILL.md").await.bytes(),
+            refunds().bytes("SKILL.md")
+        );
+        let asked = origin
+            .log()
+            .iter()
+            .filter(|asked| asked.method == "server/discover")
+            .count();
+        assert_eq!(asked, 1, "once for all: {refusal:?}");
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_proves_nothing_about_the_era_is_an_error_and_no_handshake_follows() {
+    for fault in [Fault::Status(401), Fault::Status(403), Fault::Status(503)] {
+        let origin = Origin::with([refunds()]).await;
+        origin.break_method("server/discover", fault.clone());
+        let gateway = Gateway::of(&origin).await;
+        gateway
+            .origin_when("acme", "has an error", |item| item["last_error"].is_string())
+            .await;
+        let methods: Vec<_> = origin.log().into_iter().map(|asked| asked.method).collect();
+        assert!(!methods.contains(&"initialize".to_owned()), "{fault:?}: {methods:?}");
+        origin.mend();
+        gateway.skill_is("acme/refunds", "pending").await;
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_legacy_session_that_ended_is_opened_anew() {
     let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
     let gateway = Gateway::of(&origin).await;

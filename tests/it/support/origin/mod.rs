@@ -54,6 +54,8 @@ pub(crate) enum Fault {
     Status(u16),
     /// Answered with this text as the whole body.
     Body(&'static str),
+    /// Answered with an HTTP status, a content type and this text.
+    Whole(u16, &'static str, &'static str),
 }
 
 /// How a listing is divided.

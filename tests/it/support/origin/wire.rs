@@ -44,6 +44,7 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
         None => {}
         Some(Fault::Body(text)) => return response(200, "application/json", text.to_owned()),
         Some(Fault::Status(status)) => return response(status, "text/plain", String::new()),
+        Some(Fault::Whole(status, kind, text)) => return response(status, kind, text.to_owned()),
         Some(Fault::Hang) => unreachable!("it was waited for"),
     }
     if message.get("id").is_none() {
