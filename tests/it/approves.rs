@@ -15,7 +15,7 @@ use crate::support::skill::Skill;
 const MERGED: &str = "skill://acme/refunds/SKILL.md";
 
 async fn approved() -> (Origin, Gateway, String) {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     let set = gateway.approve("acme/refunds").await;
     (origin, gateway, set)
@@ -33,7 +33,7 @@ async fn assert_held(host: &Host) {
 
 #[tokio::test]
 async fn a_skill_is_held_until_it_is_approved() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     let seen = gateway.skill_is("acme/refunds", "pending").await;
     assert_eq!(seen["name"], "refunds");
@@ -59,7 +59,7 @@ async fn a_skill_is_held_until_it_is_approved() {
 
 #[tokio::test]
 async fn approving_without_a_set_needs_a_terminal() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.skill_is("acme/refunds", "pending").await;
     gateway.cli(&["approve", "acme/refunds"]).await.expect(64);
@@ -69,7 +69,7 @@ async fn approving_without_a_set_needs_a_terminal() {
 
 #[tokio::test]
 async fn approving_another_set_than_the_one_seen_is_refused_and_names_both() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     let seen = gateway.skill_is("acme/refunds", "pending").await;
     let other = format!("set1:{}", "0".repeat(64));
@@ -102,7 +102,7 @@ async fn decisions_take_effect_at_once() {
 
 #[tokio::test]
 async fn decisions_survive_the_end_of_the_process_without_warning() {
-    let origin = Origin::with(["a", "b", "c"].map(|name| Skill::at(&format!("skill://{name}/SKILL.md")))).await;
+    let origin = Origin::with(["a", "b", "c"].map(|name| Skill::at(&format!("skill://{name}/SKILL.md"))));
     let mut gateway = Gateway::of(&origin).await;
     for name in ["a", "b", "c"] {
         gateway.approve(&format!("acme/{name}")).await;
@@ -206,7 +206,7 @@ async fn an_old_set_that_comes_back_waits_for_a_new_approval() {
 
 #[tokio::test]
 async fn a_read_notices_a_change_before_any_refresh() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Setup::new()
         .origin_with("acme", &origin, "refresh = \"1h\"")
         .start()
@@ -223,7 +223,7 @@ async fn a_read_notices_a_change_before_any_refresh() {
 
 #[tokio::test]
 async fn a_read_of_a_file_that_was_added_notices_the_change_and_never_asks_for_it() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let setup = Setup::new().origin_with("acme", &origin, "refresh = \"1h\"");
     let gateway = setup.start().await;
     gateway.approve("acme/refunds").await;
@@ -252,7 +252,7 @@ async fn a_withdrawn_skill_is_held_while_that_lasts() {
 
 #[tokio::test]
 async fn a_kept_set_goes_on_being_served_while_the_new_one_waits() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let settings = "refresh = \"1s\"\non_change = \"keep\"";
     let gateway = Setup::new().origin_with("acme", &origin, settings).start().await;
     let set = gateway.approve("acme/refunds").await;
@@ -268,7 +268,7 @@ async fn a_kept_set_goes_on_being_served_while_the_new_one_waits() {
 #[tokio::test]
 async fn an_origin_at_another_address_waits_to_be_accepted() {
     let (origin, mut gateway, _) = approved().await;
-    let elsewhere = Origin::with([refunds()]).await;
+    let elsewhere = Origin::with([refunds()]);
     gateway.reconfigure(|mut setup| {
         setup.without_origin("acme");
         setup.origin("acme", &elsewhere)
@@ -284,7 +284,7 @@ async fn an_origin_at_another_address_waits_to_be_accepted() {
 
 #[tokio::test]
 async fn sizes_that_an_origin_leaves_out_are_measured_by_a_pull() {
-    let origin = Origin::with([refunds().edited(skill::without_sizes)]).await;
+    let origin = Origin::with([refunds().edited(skill::without_sizes)]);
     let gateway = Setup::new()
         .origin_with("acme", &origin, "refresh = \"1s\"\nrepair = [\"size\"]")
         .start()
@@ -318,8 +318,7 @@ async fn without_that_repair_an_entry_without_sizes_is_rejected() {
     let origin = Origin::with([
         refunds().edited(skill::without_sizes),
         Skill::at("skill://good/SKILL.md"),
-    ])
-    .await;
+    ]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/good").await;
     let seen = gateway
@@ -332,7 +331,7 @@ async fn without_that_repair_an_entry_without_sizes_is_rejected() {
 
 #[tokio::test]
 async fn an_approval_with_an_end_ends_by_itself() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     let seen = gateway.skill_is("acme/refunds", "pending").await;
     let set = seen["set"].as_str().unwrap();
@@ -348,7 +347,7 @@ async fn an_approval_with_an_end_ends_by_itself() {
 
 #[tokio::test]
 async fn nothing_of_an_origin_that_is_denied_by_policy_is_served_or_approved() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Setup::new()
         .origin_with("acme", &origin, "refresh = \"1s\"\ntrust = \"deny\"")
         .start()

@@ -14,7 +14,7 @@ const SECRET: &str = "open sesame";
 /// A gateway with one approved skill and one that is held, beside pseudo-files of both.
 async fn gateway() -> (Origin, Gateway) {
     let held = Skill::at("skill://held/SKILL.md").text("notes.md", SECRET);
-    let origin = Origin::with([refunds(), held]).await;
+    let origin = Origin::with([refunds(), held]);
     let beside = [
         "skill://held/_manifest",
         "skill://refunds/_manifest",

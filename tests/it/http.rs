@@ -15,7 +15,7 @@ use crate::support::refunds;
 const FILE: &str = "skill://acme/refunds/SKILL.md";
 
 async fn gateway() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     (origin, gateway)
@@ -243,7 +243,7 @@ async fn only_posts_are_answered() {
 
 #[tokio::test]
 async fn foreign_hosts_and_origins_are_refused() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let setup = Setup::new()
         .origin("acme", &origin)
         .set("server.origins = [\"https://app.example\"]");
@@ -270,7 +270,7 @@ async fn foreign_hosts_and_origins_are_refused() {
 
 #[tokio::test]
 async fn with_tokens_nobody_is_served_without_one() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Setup::new()
         .origin("acme", &origin)
         .set("server.auth = \"token\"")

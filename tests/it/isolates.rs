@@ -21,7 +21,7 @@ const GOOD: &str = "skill://good/refunds/SKILL.md";
 
 /// A healthy origin beside one that is given, under the label `bad`.
 async fn beside(bad: &Origin) -> (Origin, Gateway) {
-    let good = Origin::with([refunds()]).await;
+    let good = Origin::with([refunds()]);
     let gateway = Setup::new().origin("bad", bad).origin("good", &good).start().await;
     (good, gateway)
 }
@@ -34,7 +34,7 @@ async fn assert_good_is_served(gateway: &Gateway) {
 
 #[tokio::test]
 async fn an_origin_that_never_answers_holds_up_nobody() {
-    let silent = Origin::with([refunds()]).await;
+    let silent = Origin::with([refunds()]);
     silent.break_everything(Fault::Hang);
     let (_good, gateway) = beside(&silent).await;
     gateway.approve("good/refunds").await;
@@ -46,7 +46,7 @@ async fn an_origin_that_never_answers_holds_up_nobody() {
 
 #[tokio::test]
 async fn a_read_that_hangs_lets_others_pass() {
-    let slow = Origin::with([refunds()]).await;
+    let slow = Origin::with([refunds()]);
     let (_good, gateway) = beside(&slow).await;
     gateway.approve("good/refunds").await;
     gateway.approve("bad/refunds").await;
@@ -80,7 +80,7 @@ async fn malformed_and_failing_origins_are_reported_and_change_nothing_for_other
         Fault::Body("[]"),
         Fault::Body(r#"{"jsonrpc":"2.0","id":1,"result":{"skills":7}}"#),
     ] {
-        let bad = Origin::with([refunds()]).await;
+        let bad = Origin::with([refunds()]);
         bad.break_everything(fault);
         let (_good, gateway) = beside(&bad).await;
         gateway.approve("good/refunds").await;
@@ -97,7 +97,7 @@ async fn malformed_and_failing_origins_are_reported_and_change_nothing_for_other
 #[tokio::test]
 async fn a_listing_that_does_not_end_is_ended_and_what_was_good_is_kept() {
     for paging in [Paging::Endless, Paging::Repeated] {
-        let bad = Origin::with([refunds()]).await;
+        let bad = Origin::with([refunds()]);
         bad.set(|script| script.paging = paging);
         let (_good, gateway) = beside(&bad).await;
         gateway.approve("good/refunds").await;
@@ -110,7 +110,7 @@ async fn a_listing_that_does_not_end_is_ended_and_what_was_good_is_kept() {
 
 #[tokio::test]
 async fn an_empty_cursor_has_a_page_behind_it() {
-    let origin = Origin::with(["a", "b", "c"].map(|name| Skill::at(&format!("skill://{name}/SKILL.md")))).await;
+    let origin = Origin::with(["a", "b", "c"].map(|name| Skill::at(&format!("skill://{name}/SKILL.md"))));
     origin.set(|script| script.paging = Paging::EmptyCursor(1));
     let gateway = Gateway::of(&origin).await;
     for name in ["a", "b", "c"] {
@@ -122,7 +122,7 @@ async fn an_empty_cursor_has_a_page_behind_it() {
 
 #[tokio::test]
 async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
-    let origin = Origin::with([refunds(), Skill::at("skill://last/SKILL.md")]).await;
+    let origin = Origin::with([refunds(), Skill::at("skill://last/SKILL.md")]);
     let digest = format!("sha256:{}", "0".repeat(64));
     let entry = |name: &str, resources: &Value| {
         let frontmatter = json!({ "name": name, "description": "d" });
@@ -192,7 +192,7 @@ async fn origins_of_every_era_and_form_stand_side_by_side() {
         ("c", Era::Legacy, Answers::Events),
         ("d", Era::LegacyWithSessions, Answers::Json),
     ] {
-        let origin = Origin::speaking(era, answers, [refunds()]).await;
+        let origin = Origin::speaking(era, answers, [refunds()]);
         origin.set(|script| script.has_hints = era == Era::Modern && answers == Answers::Json);
         setup = setup.origin(label, &origin);
         origins.push((label, origin));
@@ -242,7 +242,7 @@ async fn however_an_older_server_refuses_discovery_it_is_spoken_to_as_one() {
         Fault::Whole(404, "text/plain", "not found"),
         Fault::Status(405),
     ] {
-        let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
+        let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
         origin.break_method("server/discover", refusal.clone());
         let gateway = Gateway::of(&origin).await;
         let seen = gateway
@@ -269,7 +269,7 @@ async fn however_an_older_server_refuses_discovery_it_is_spoken_to_as_one() {
 #[tokio::test]
 async fn what_proves_nothing_about_the_era_is_an_error_and_no_handshake_follows() {
     for fault in [Fault::Status(401), Fault::Status(403), Fault::Status(503)] {
-        let origin = Origin::with([refunds()]).await;
+        let origin = Origin::with([refunds()]);
         origin.break_method("server/discover", fault.clone());
         let gateway = Gateway::of(&origin).await;
         gateway
@@ -285,11 +285,11 @@ async fn what_proves_nothing_about_the_era_is_an_error_and_no_handshake_follows(
 
 #[tokio::test]
 async fn a_legacy_session_that_ended_is_opened_anew() {
-    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
+    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     origin.stop().await;
-    origin.restart().await;
+    origin.restart();
     let listed = tokio::time::timeout(Duration::from_secs(30), origin.is_asked_again("skills/list")).await;
     assert!(listed.is_ok());
     gateway

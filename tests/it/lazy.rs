@@ -12,7 +12,7 @@ use crate::support::refunds;
 const LIMITS: &str = "skill://acme/refunds/references/limits.md";
 
 async fn approved() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     (origin, gateway)
@@ -120,7 +120,7 @@ async fn a_pull_fetches_what_is_missing_and_goes_on_where_it_was_stopped() {
 
 #[tokio::test]
 async fn an_operator_reads_a_file_that_is_held_and_a_host_does_not() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.skill_is("acme/refunds", "pending").await;
     let printed = gateway

@@ -97,7 +97,7 @@ fn assert_nothing_leaked(gateway: &Gateway, origin: &Origin, answers: &[Answer])
 
 #[tokio::test]
 async fn answers_about_what_is_served_held_and_unknown_leak_nothing() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = gateway(&origin).await;
     gateway.skill_is("acme/refunds", "pending").await;
     assert_eq!(
@@ -122,7 +122,7 @@ async fn answers_about_what_is_served_held_and_unknown_leak_nothing() {
 
 #[tokio::test]
 async fn answers_about_what_went_wrong_leak_nothing() {
-    let mut origin = Origin::with([refunds()]).await;
+    let mut origin = Origin::with([refunds()]);
     let gateway = gateway(&origin).await;
     gateway.approve("acme/refunds").await;
     let host = gateway.host();
@@ -152,7 +152,7 @@ async fn answers_about_what_went_wrong_leak_nothing() {
 
 #[tokio::test]
 async fn what_operators_see_has_no_credential() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = gateway(&origin).await;
     gateway.approve("acme/refunds").await;
     for command in [
@@ -174,7 +174,7 @@ async fn what_operators_see_has_no_credential() {
 
 #[tokio::test]
 async fn a_missing_credential_is_named_and_not_sent_empty() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let settings = "headers = { Authorization = \"Bearer ${env:NOT_SET_ANYWHERE}\" }";
     let gateway = Setup::new().origin_with("acme", &origin, settings).written();
     let refused = gateway.cli(&["serve"]).await.expect(64);

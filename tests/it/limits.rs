@@ -39,7 +39,7 @@ async fn the_largest_skill_there_may_be_is_served() {
         ("text", "all.txt", rest),
         ("blob", "all.bin", rest),
     ];
-    let origin = Origin::with([many, text, blob]).await;
+    let origin = Origin::with([many, text, blob]);
     let gateway = Gateway::of(&origin).await;
     let host = gateway.host();
     for (name, path, size) in files {
@@ -54,7 +54,7 @@ async fn the_largest_skill_there_may_be_is_served() {
 
 #[tokio::test]
 async fn one_file_or_one_byte_more_is_refused_with_its_rule() {
-    let origin = Origin::with([skill("many", 513, 1024), skill("big", 2, MOST_BYTES + 1), refunds()]).await;
+    let origin = Origin::with([skill("many", 513, 1024), skill("big", 2, MOST_BYTES + 1), refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     let seen = gateway
@@ -78,7 +78,7 @@ async fn one_file_or_one_byte_more_is_refused_with_its_rule() {
 
 #[tokio::test]
 async fn a_file_that_is_longer_than_its_entry_says_is_not_read_to_its_end() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     origin.spoil(REFUNDS, "references/limits.md", |_| vec![b'x'; 8 * 1024 * 1024]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
@@ -111,7 +111,7 @@ fn bad_bodies() -> Vec<(String, Option<i64>)> {
 
 #[tokio::test]
 async fn malformed_requests_are_refused_and_the_next_one_is_answered() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     for (body, code) in bad_bodies() {
@@ -135,7 +135,7 @@ async fn malformed_requests_are_refused_and_the_next_one_is_answered() {
 
 #[tokio::test]
 async fn requests_over_the_limit_are_refused_and_the_next_one_is_answered() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     let host = gateway.host();
@@ -166,7 +166,7 @@ async fn connected(gateway: &Gateway) -> TcpStream {
 
 #[tokio::test]
 async fn a_request_that_does_not_come_to_its_end_is_given_up() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let setup = Setup::new().origin("acme", &origin).set("limits.request_time = \"1s\"");
     let gateway = setup.start().await;
     for (beginning, answer) in [
@@ -189,7 +189,7 @@ async fn a_request_that_does_not_come_to_its_end_is_given_up() {
 
 #[tokio::test]
 async fn a_connection_over_the_limit_waits_for_another_to_end() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let setup = Setup::new()
         .origin("acme", &origin)
         .set("limits.request_time = \"1s\"")

@@ -17,7 +17,7 @@ async fn nested() -> (Origin, Gateway) {
         .text("inner/SKILL.md", own)
         .text("inner/deep.md", "deep")
         .text("a.md", "a");
-    let origin = Origin::with([outer, inner()]).await;
+    let origin = Origin::with([outer, inner()]);
     let gateway = Gateway::of(&origin).await;
     gateway.skill_is("acme/outer/inner", "pending").await;
     (origin, gateway)

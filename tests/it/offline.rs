@@ -18,7 +18,7 @@ const READ: [&str; 2] = ["skill://acme/refunds/SKILL.md", "skill://acme/refunds/
 
 /// A gateway that has seen its origin, and two files of it.
 async fn gateway() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds(), Skill::at("skill://unread/SKILL.md")]).await;
+    let origin = Origin::with([refunds(), Skill::at("skill://unread/SKILL.md")]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     gateway.approve("acme/unread").await;
@@ -92,7 +92,7 @@ async fn an_origin_that_comes_back_is_found_back() {
     origin.stop().await;
     gateway.restart().await;
     origin_is_down(&gateway).await;
-    origin.restart().await;
+    origin.restart();
     gateway
         .origin_when("acme", "is back", |item| item["last_error"].is_null())
         .await;
@@ -150,7 +150,7 @@ async fn run_offline_it_opens_no_connection() {
 
 #[tokio::test]
 async fn an_origin_that_was_silent_for_too_long_is_served_no_more() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let settings = "refresh = \"1s\"\nmax_stale = \"3s\"";
     let mut gateway = Setup::new().origin_with("acme", &origin, settings).start().await;
     gateway.approve("acme/refunds").await;

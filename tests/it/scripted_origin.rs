@@ -66,7 +66,7 @@ async fn list(upstream: &Upstream) -> Result<Listing, Error> {
 #[tokio::test]
 async fn the_sdk_reads_and_verifies_everything_in_every_era_and_form() {
     for (era, answers) in EVERY_WAY {
-        let origin = Origin::speaking(era, answers, [refunds(), Skill::at("skill://a/b/leave/SKILL.md")]).await;
+        let origin = Origin::speaking(era, answers, [refunds(), Skill::at("skill://a/b/leave/SKILL.md")]);
         origin.set(|script| script.paging = Paging::Of(1));
         let [discover, initialize] = client::lifecycles();
         let lifecycle = if era == Era::Modern { discover } else { initialize };
@@ -83,8 +83,7 @@ async fn the_gateways_own_client_finds_era_entries_and_files() {
             era,
             answers,
             [refunds(), Skill::at("skill://secret/SKILL.md").unlisted()],
-        )
-        .await;
+        );
         let upstream = upstream(&origin);
         let listing = list(&upstream).await.unwrap();
         assert_eq!(
@@ -108,8 +107,7 @@ async fn listings_misbehave_as_they_are_told() {
         refunds(),
         Skill::at("skill://a/SKILL.md"),
         Skill::at("skill://b/SKILL.md"),
-    ])
-    .await;
+    ]);
     let upstream = upstream(&origin);
     for (paging, entries, shortfall) in [
         (Paging::EmptyCursor(1), 3, None),
@@ -128,7 +126,7 @@ async fn listings_misbehave_as_they_are_told() {
 
 #[tokio::test]
 async fn requests_hang_until_the_origin_is_mended() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let upstream = upstream(&origin);
     origin.break_method("skills/list", Fault::Hang);
     let listing = list(&upstream);
@@ -143,12 +141,12 @@ async fn requests_hang_until_the_origin_is_mended() {
 
 #[tokio::test]
 async fn a_stopped_origin_comes_back_at_the_same_address() {
-    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]).await;
+    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
     let upstream = upstream(&origin);
     list(&upstream).await.unwrap();
     origin.stop().await;
     assert!(list(&upstream).await.is_err());
-    origin.restart().await;
+    origin.restart();
     assert_eq!(list(&upstream).await.unwrap().entries.len(), 1);
 }
 

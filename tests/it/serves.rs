@@ -23,7 +23,7 @@ fn other_refunds() -> Skill {
 
 /// Two origins with the same URI, both approved.
 async fn two_origins() -> (Origin, Origin, Gateway) {
-    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([other_refunds()]).await);
+    let (acme, globex) = (Origin::with([refunds()]), Origin::with([other_refunds()]));
     let gateway = Setup::new()
         .origin("acme", &acme)
         .origin("globex", &globex)
@@ -66,7 +66,7 @@ async fn the_same_uri_of_two_origins_is_two_skills() {
 
 #[tokio::test]
 async fn approving_one_does_not_unlock_the_other() {
-    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([refunds()]).await);
+    let (acme, globex) = (Origin::with([refunds()]), Origin::with([refunds()]));
     let gateway = Setup::new()
         .origin("acme", &acme)
         .origin("globex", &globex)
@@ -111,7 +111,7 @@ async fn removing_one_origin_leaves_the_other_as_it_was() {
 
 #[tokio::test]
 async fn names_do_not_change_when_a_second_origin_comes() {
-    let (acme, globex) = (Origin::with([refunds()]).await, Origin::with([other_refunds()]).await);
+    let (acme, globex) = (Origin::with([refunds()]), Origin::with([other_refunds()]));
     let mut gateway = Gateway::of(&acme).await;
     gateway.approve("acme/refunds").await;
     let alone = gateway.host().uris().await;
@@ -159,7 +159,7 @@ async fn in_the_merged_view_frontmatter_keeps_its_text_and_only_uris_are_mapped(
 
 #[tokio::test]
 async fn a_skill_of_another_scheme_is_a_skill_too() {
-    let origin = Origin::with([Skill::at("repo://team/deploy/SKILL.md")]).await;
+    let origin = Origin::with([Skill::at("repo://team/deploy/SKILL.md")]);
     let gateway = Gateway::of(&origin).await;
     let is_it = |item: &Value| item["uri"] == "repo://team/deploy/SKILL.md";
     let listed = gateway.wait_until("it is seen", "skills", is_it).await;
@@ -184,7 +184,7 @@ async fn the_sdks_client_reads_and_verifies_everything_at_both_endpoints_in_both
 
 #[tokio::test]
 async fn resource_lists_answer_and_leak_nothing_that_is_held() {
-    let origin = Origin::with([refunds(), Skill::at("skill://secret/SKILL.md")]).await;
+    let origin = Origin::with([refunds(), Skill::at("skill://secret/SKILL.md")]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     gateway.skill_is("acme/secret", "pending").await;
@@ -267,7 +267,7 @@ async fn results_have_the_members_of_their_era() {
 
 #[tokio::test]
 async fn results_say_where_they_come_from_and_entries_do_not() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     let set = gateway.approve("acme/refunds").await;
     for host in hosts(gateway.mcp()).await {
@@ -298,7 +298,7 @@ fn page(answer: &Answer) -> (Vec<String>, Option<String>) {
 async fn pages_neither_skip_nor_repeat_while_skills_come_and_go() {
     let names = ["b", "c", "e", "f"];
     let uri = |name: &str| format!("skill://{name}/SKILL.md");
-    let origin = Origin::with(names.map(|name| Skill::at(&uri(name)))).await;
+    let origin = Origin::with(names.map(|name| Skill::at(&uri(name))));
     let gateway = Setup::new()
         .origin("acme", &origin)
         .set("limits.page_entries = 1")
@@ -333,7 +333,7 @@ async fn pages_neither_skip_nor_repeat_while_skills_come_and_go() {
 #[tokio::test]
 async fn a_cursor_that_was_never_given_is_refused() {
     let names = ["a", "b"];
-    let origin = Origin::with(names.map(|name| Skill::at(&format!("skill://{name}/SKILL.md")))).await;
+    let origin = Origin::with(names.map(|name| Skill::at(&format!("skill://{name}/SKILL.md"))));
     let setup = Setup::new().origin("acme", &origin).origin("globex", &origin);
     let gateway = setup.set("limits.page_entries = 1").start().await;
     for label in ["acme", "globex"] {

@@ -12,7 +12,7 @@ use crate::support::refunds;
 const FILE: &str = "skill://acme/refunds/SKILL.md";
 
 async fn gateway() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     (origin, gateway)

@@ -21,7 +21,7 @@ fn certificate() -> (TempDir, String) {
 
 #[tokio::test]
 async fn hosts_are_served_over_tls_and_not_without() {
-    let origin = Origin::with([refunds()]).await;
+    let origin = Origin::with([refunds()]);
     let (files, pem) = certificate();
     let file = |name: &str| files.path().join(name).display().to_string();
     let (cert, key) = (file("cert.pem"), file("key.pem"));

@@ -20,7 +20,7 @@ fn sound() -> Skill {
 }
 
 async fn gateway_of(skill: Skill) -> (Origin, Gateway) {
-    let origin = Origin::with([skill, sound()]).await;
+    let origin = Origin::with([skill, sound()]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     gateway.approve("acme/sound").await;

@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -113,19 +114,20 @@ struct Shared {
 
 /// An origin. It stops when it is dropped.
 pub(crate) struct Origin {
-    address: SocketAddr,
+    /// Bound and never listening: while the origin is stopped, nobody else is given its port.
+    reservation: TcpSocket,
     shared: Arc<Shared>,
     server: JoinSet<()>,
 }
 
 impl Origin {
     /// Starts a modern one with these skills.
-    pub(crate) async fn with(skills: impl IntoIterator<Item = Skill>) -> Self {
-        Self::speaking(Era::Modern, Answers::Json, skills).await
+    pub(crate) fn with(skills: impl IntoIterator<Item = Skill>) -> Self {
+        Self::speaking(Era::Modern, Answers::Json, skills)
     }
 
     /// Starts one.
-    pub(crate) async fn speaking(era: Era, answers: Answers, skills: impl IntoIterator<Item = Skill>) -> Self {
+    pub(crate) fn speaking(era: Era, answers: Answers, skills: impl IntoIterator<Item = Skill>) -> Self {
         let script = Script {
             skills: skills.into_iter().collect(),
             extra_entries: Vec::new(),
@@ -143,17 +145,21 @@ impl Origin {
             sessions: Mutex::default(),
         };
         let mut origin = Self {
-            address: ([127, 0, 0, 1], 0).into(),
+            reservation: bound_to(([127, 0, 0, 1], 0).into()),
             shared: Arc::new(shared),
             server: JoinSet::new(),
         };
-        origin.restart().await;
+        origin.restart();
         origin
     }
 
     /// Its URL.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        format!("http://{}/mcp", self.address())
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.reservation.local_addr().unwrap()
     }
 
     /// Closes the listener and every connection.
@@ -163,9 +169,8 @@ impl Origin {
     }
 
     /// Listens, at the same port as before.
-    pub(crate) async fn restart(&mut self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
-        self.address = listener.local_addr().unwrap();
+    pub(crate) fn restart(&mut self) {
+        let listener = bound_to(self.address()).listen(1024).unwrap();
         let router = Router::new()
             .route("/mcp", post(wire::answer))
             .with_state(Arc::clone(&self.shared));
@@ -249,6 +254,15 @@ impl Origin {
         let before = self.log().into_iter().filter(|asked| asked.method == method).count();
         self.was_asked(method, before + 1).await;
     }
+}
+
+/// A socket at an address, which the tests' own sockets may share.
+fn bound_to(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
 }
 
 /// Accepts until it is dropped, and all connections with it.
