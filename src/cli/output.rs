@@ -150,14 +150,19 @@ impl Output {
             .and_then(Value::as_array)
             .is_some_and(|files| !files.is_empty())
             || value.get("frontmatter_after").is_some_and(|after| !after.is_null());
+        let gone = value.get("gone").is_some_and(|gone| !gone.is_null());
         self.print(value, |diff: Difference| {
+            let gone = diff.gone.as_deref().map(plain);
+            let gone = gone.map_or_else(String::new, |why| {
+                format!("the set seen last is offered no more: {why}\n")
+            });
             if !differs {
-                return format!("nothing differs from {}\n", diff.seen);
+                return format!("{gone}nothing differs from {}\n", diff.seen);
             }
             let approved = diff
                 .approved
                 .map_or_else(|| "nothing (never approved)".to_owned(), |set| set.to_string());
-            let mut text = format!("approved: {approved}\nseen:     {}\n", diff.seen);
+            let mut text = format!("{gone}approved: {approved}\nseen:     {}\n", diff.seen);
             if let Some(after) = &diff.frontmatter_after {
                 let before = diff.frontmatter_before.as_deref().unwrap_or("(none)");
                 text.push_str(&format!("frontmatter\n- {}\n+ {}\n", plain(before), plain(after)));
@@ -181,7 +186,11 @@ impl Output {
             }
             text
         })?;
-        Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        Ok(if differs || gone {
+            ExitCode::from(1)
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 
     pub(super) fn file(&self, value: &Value) -> Printed {

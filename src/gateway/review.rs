@@ -13,6 +13,7 @@ use super::ledger::Ledger;
 use super::ledger::closing;
 use crate::domain::Digest;
 use crate::domain::FileChange;
+use crate::domain::Held;
 use crate::domain::Label;
 use crate::domain::OriginRecord;
 use crate::domain::Resource;
@@ -21,6 +22,7 @@ use crate::domain::SetDiff;
 use crate::domain::SetId;
 use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
+use crate::domain::SkillState;
 use crate::domain::Timestamp;
 use crate::domain::Trust;
 use crate::domain::VerifiedFile;
@@ -52,6 +54,8 @@ pub struct Difference {
     pub approved: Option<SetId>,
     /// The set now seen.
     pub seen: SetId,
+    /// Why the origin offers that set no more, if so: the skill is withdrawn, or its entry now breaks a rule.
+    pub gone: Option<String>,
     /// The frontmatter as listed in the approved set, where it differs.
     pub frontmatter_before: Option<String>,
     /// The frontmatter as listed now, where it differs.
@@ -240,13 +244,16 @@ impl Gateway {
     pub async fn diff(&self, key: &SkillKey) -> Result<Difference, Error> {
         let inner = &self.0;
         let after = self.seen_entry(key)?;
-        let before = {
+        let (before, gone) = {
             let mut ledger = inner.ledger.lock().await;
-            let approved = ledger
-                .origin_of(key)?
-                .skill(&key.uri)
-                .and_then(|record| record.last_approved());
-            approved.and_then(|set| ledger.entry(&inner.store, key, set))
+            let record = ledger.origin_of(key)?.skill(&key.uri);
+            let approved = record.and_then(|record| record.last_approved());
+            let withdrawn = record.is_some_and(|record| record.is_withdrawn());
+            let withdrawn = withdrawn.then(|| Held::State(SkillState::Withdrawn).to_string());
+            let observed = ledger.origins.get(&key.label);
+            let unreadable = observed.and_then(|observed| observed.unreadable.get(&key.uri));
+            let gone = unreadable.map(|why| why.reason()).or(withdrawn);
+            (approved.and_then(|set| ledger.entry(&inner.store, key, set)), gone)
         };
         let diff = before.as_deref().map_or_else(
             || SetDiff::from_nothing(&after),
@@ -266,6 +273,7 @@ impl Gateway {
             skill: key.clone(),
             approved: before.as_ref().map(|entry| entry.set()),
             seen: after.set(),
+            gone,
             frontmatter_before: before.as_deref().and_then(frontmatter),
             frontmatter_after: frontmatter(&after),
             files,

@@ -241,12 +241,28 @@ async fn a_withdrawn_skill_is_held_while_that_lasts() {
     let skill = origin.withdraw(REFUNDS);
     gateway.skill_is("acme/refunds", "withdrawn").await;
     assert_held(&gateway.host()).await;
+    let diff = gateway.cli(&["diff", "acme/refunds"]).await.expect(1).out;
+    assert!(
+        diff.contains("serves it no more") && diff.contains("nothing differs"),
+        "{diff}"
+    );
     origin.publish(skill);
     assert_eq!(
         gateway.skill_is("acme/refunds", "approved").await["served_set"],
         set.as_str()
     );
     assert_eq!(gateway.host().uris().await, [MERGED]);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn an_entry_that_breaks_a_rule_now_is_held_and_told_by_diff() {
+    let (origin, gateway, _) = approved().await;
+    origin.change(REFUNDS, |skill| skill.edit(skill::without_sizes));
+    gateway.skill_is("acme/refunds", "invalid").await;
+    assert_held(&gateway.host()).await;
+    let diff = gateway.cli(&["diff", "acme/refunds"]).await.expect(1).out;
+    assert!(diff.contains("offered no more") && diff.contains("size"), "{diff}");
     gateway.finish().await;
 }
 
