@@ -263,32 +263,21 @@ impl Event {
 
     /// The skill that this is about.
     pub fn skill(&self) -> Option<&SkillKey> {
-        match self {
-            Self::OriginAdded { .. }
-            | Self::OriginMoved { .. }
-            | Self::OriginAccepted { .. }
-            | Self::OriginRemoved { .. } => None,
-            Self::SetSeen { skill, .. }
-            | Self::Changed { skill, .. }
-            | Self::Held { skill, .. }
-            | Self::Approved { skill, .. }
-            | Self::Denied { skill, .. }
-            | Self::Revoked { skill, .. }
-            | Self::Withdrawn { skill }
-            | Self::Returned { skill }
-            | Self::Pulled { skill, .. }
-            | Self::VerificationFailed { skill, .. }
-            | Self::Quarantined { skill, .. } => Some(skill),
-        }
+        self.subject().ok()
     }
 
     /// The label that this is about.
     pub fn label(&self) -> &Label {
+        self.subject().map_or_else(|label| label, |skill| &skill.label)
+    }
+
+    /// A skill, or a whole origin.
+    fn subject(&self) -> Result<&SkillKey, &Label> {
         match self {
             Self::OriginAdded { label, .. }
             | Self::OriginMoved { label, .. }
             | Self::OriginAccepted { label, .. }
-            | Self::OriginRemoved { label } => label,
+            | Self::OriginRemoved { label } => Err(label),
             Self::SetSeen { skill, .. }
             | Self::Changed { skill, .. }
             | Self::Held { skill, .. }
@@ -299,7 +288,7 @@ impl Event {
             | Self::Returned { skill }
             | Self::Pulled { skill, .. }
             | Self::VerificationFailed { skill, .. }
-            | Self::Quarantined { skill, .. } => &skill.label,
+            | Self::Quarantined { skill, .. } => Ok(skill),
         }
     }
 }
