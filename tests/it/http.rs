@@ -3,23 +3,16 @@
 use serde_json::Value;
 use serde_json::json;
 
+use crate::support::approved;
 use crate::support::client;
 use crate::support::client::Answer;
 use crate::support::client::Host;
-use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
 use crate::support::refunds;
 
 /// A file in the merged view.
 const FILE: &str = "skill://acme/refunds/SKILL.md";
-
-async fn gateway() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]);
-    let gateway = Gateway::of(&origin).await;
-    gateway.approve("acme/refunds").await;
-    (origin, gateway)
-}
 
 /// A modern request.
 fn message(method: &str, params: Value) -> Value {
@@ -53,7 +46,7 @@ fn with<'a>(headers: &[(&'a str, &'a str)], name: &'a str, value: Option<&'a str
 
 #[tokio::test]
 async fn each_header_must_be_there_and_agree_with_the_body() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let list = headers("skills/list");
     let read = with(&headers("resources/read"), "mcp-name", Some(FILE));
     let (list_body, read_body) = (
@@ -104,7 +97,7 @@ async fn each_header_must_be_there_and_agree_with_the_body() {
 
 #[tokio::test]
 async fn names_are_asked_of_reads_alone() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let get = message("skills/get", json!({ "uri": FILE }));
     post(gateway.mcp(), &headers("skills/get"), &get).await.result();
     let directory = message("resources/directory/read", json!({ "uri": "skill://acme/refunds" }));
@@ -116,7 +109,7 @@ async fn names_are_asked_of_reads_alone() {
 
 #[tokio::test]
 async fn modern_metadata_must_be_complete_and_of_a_known_revision() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let list = headers("skills/list");
     for missing in [
         "io.modelcontextprotocol/protocolVersion",
@@ -150,7 +143,7 @@ async fn modern_metadata_must_be_complete_and_of_a_known_revision() {
 
 #[tokio::test]
 async fn both_eras_declare_skills_with_directories() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     for url in [gateway.mcp().to_owned(), gateway.mcp_of("acme")] {
         let answer = Host::modern(&url).ask("server/discover", json!({})).await;
         let result = answer.result();
@@ -176,7 +169,7 @@ async fn both_eras_declare_skills_with_directories() {
 
 #[tokio::test]
 async fn what_a_server_does_not_know_is_not_found() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     for method in ["initialize", "ping", "tools/list", "logging/setLevel", "no/such"] {
         let answer = gateway.host().ask(method, json!({})).await;
         answer.refusal(-32601);
@@ -187,7 +180,7 @@ async fn what_a_server_does_not_know_is_not_found() {
 
 #[tokio::test]
 async fn request_ids_come_back_as_they_were() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     for id in [
         json!(0),
         json!(-7),
@@ -209,7 +202,7 @@ async fn request_ids_come_back_as_they_were() {
 
 #[tokio::test]
 async fn notifications_are_accepted_and_batches_and_responses_are_not() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let answer = post(
         gateway.mcp(),
@@ -230,7 +223,7 @@ async fn notifications_are_accepted_and_batches_and_responses_are_not() {
 
 #[tokio::test]
 async fn only_posts_are_answered() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     for method in ["GET", "DELETE", "PUT"] {
         let request = client::http().request(method.parse().unwrap(), gateway.mcp());
         let answer = client::send(request.header("accept", "text/event-stream")).await;
@@ -329,7 +322,7 @@ async fn an_address_that_others_can_reach_needs_tls_and_tokens() {
 
 #[tokio::test]
 async fn operators_are_told_health_and_nothing_else() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let get = async |path: &str| client::send(client::http().get(format!("{}{path}", gateway.admin()))).await;
     assert_eq!(get("/healthz").await.status, 200);
     assert_eq!(get("/readyz").await.status, 200);

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 
 use crate::support::REFUNDS;
+use crate::support::approved;
 use crate::support::gateway::Gateway;
 use crate::support::origin::Fault;
 use crate::support::origin::Origin;
@@ -10,13 +11,6 @@ use crate::support::refunds;
 
 /// A file of the skill in the merged view.
 const LIMITS: &str = "skill://acme/refunds/references/limits.md";
-
-async fn approved() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]);
-    let gateway = Gateway::of(&origin).await;
-    gateway.approve("acme/refunds").await;
-    (origin, gateway)
-}
 
 #[tokio::test]
 async fn no_file_is_asked_for_before_a_host_reads_it() {

@@ -2,25 +2,17 @@
 
 use rustix::process::Signal;
 
-use crate::support::gateway::Gateway;
+use crate::support::approved;
 use crate::support::gateway::Setup;
 use crate::support::origin::Fault;
-use crate::support::origin::Origin;
 use crate::support::refunds;
 
 /// A file in the merged view.
 const FILE: &str = "skill://acme/refunds/SKILL.md";
 
-async fn gateway() -> (Origin, Gateway) {
-    let origin = Origin::with([refunds()]);
-    let gateway = Gateway::of(&origin).await;
-    gateway.approve("acme/refunds").await;
-    (origin, gateway)
-}
-
 #[tokio::test]
 async fn a_read_under_way_is_answered_before_the_end() {
-    let (origin, mut gateway) = gateway().await;
+    let (origin, mut gateway) = approved().await;
     origin.break_method("resources/read", Fault::Hang);
     let host = gateway.host();
     let read = host.read(FILE);
@@ -38,7 +30,7 @@ async fn a_read_under_way_is_answered_before_the_end() {
 
 #[tokio::test]
 async fn an_origin_that_never_answers_does_not_hold_up_the_end() {
-    let (origin, mut gateway) = gateway().await;
+    let (origin, mut gateway) = approved().await;
     origin.break_everything(Fault::Hang);
     let host = gateway.host();
     tokio::select! {
@@ -51,7 +43,7 @@ async fn an_origin_that_never_answers_does_not_hold_up_the_end() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    let (origin, mut gateway) = gateway().await;
+    let (origin, mut gateway) = approved().await;
     origin.break_method("resources/read", Fault::Hang);
     let host = gateway.host();
     let end = async {
@@ -72,7 +64,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test]
 async fn a_second_process_on_the_same_folder_is_refused_and_told_who_holds_it() {
-    let (_origin, gateway) = gateway().await;
+    let (_origin, gateway) = approved().await;
     let refused = gateway.cli(&["serve"]).await;
     assert!([2, 64].contains(&refused.code), "{refused:?}");
     assert_eq!(refused.out, "", "it is not ready");
@@ -96,7 +88,7 @@ async fn a_folder_that_is_not_ours_is_not_touched() {
 
 #[tokio::test]
 async fn a_killed_process_leaves_nothing_in_the_way_of_the_next() {
-    let (origin, mut gateway) = gateway().await;
+    let (origin, mut gateway) = approved().await;
     origin.break_method("resources/read", Fault::Hang);
     let host = gateway.host();
     tokio::select! {

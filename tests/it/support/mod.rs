@@ -18,3 +18,11 @@ pub(crate) fn refunds() -> skill::Skill {
         .text("references/limits.md", "# Limits\n\nAsk above 100 EUR.\n")
         .blob("assets/form.bin", [0, 159, 146, 150, 255])
 }
+
+/// An origin with that skill, and a gateway that serves it, approved.
+pub(crate) async fn approved() -> (origin::Origin, gateway::Gateway) {
+    let origin = origin::Origin::with([refunds()]);
+    let gateway = gateway::Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    (origin, gateway)
+}
