@@ -32,7 +32,8 @@ pub enum Error {
 
 /// Sends the log lines of this process to standard error. To be called once.
 ///
-/// `RUST_LOG`, when set, stands in for the configured level and can name modules.
+/// `RUST_LOG`, when set, stands in for the configured level and can name modules. A line that cannot be written is lost,
+/// and nothing else.
 ///
 /// # Errors
 ///
@@ -41,6 +42,8 @@ pub fn init(log: &Log) -> Result<(), Error> {
     let filter = filter(log.level, std::env::var(OVERRIDE).ok().as_deref())?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A line that cannot be written would be told to standard error too, and panic the task that wrote it.
+        .log_internal_errors(false)
         .with_writer(io::stderr);
     match log.format {
         LogFormat::Human => lines.with_ansi(io::stderr().is_terminal()).finish().try_init(),
