@@ -74,7 +74,8 @@ impl Shutdown {
     }
 
     /// Begins the end on the first SIGTERM or SIGINT; a second one ends the process at once, which loses nothing that
-    /// was acknowledged. Must be called inside the runtime.
+    /// was acknowledged. A file that reaches the process's size limit (SIGXFSZ) ends nothing: that write fails, as on a
+    /// full disk. Must be called inside the runtime.
     ///
     /// # Errors
     ///
@@ -82,6 +83,8 @@ impl Shutdown {
     pub fn on_signals(&self) -> io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        // Being heard once is enough: the signal kills no more.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let shutdown = self.clone();
         let watch = async move {
             for first in [true, false] {
