@@ -178,7 +178,9 @@ impl Inner {
         for entry in entries {
             let skill = key(entry.uri());
             let record = origin.skill(entry.uri());
-            let known = record.is_some_and(|record| record.verdict(entry.set()).is_some());
+            // One on the record whose file is lost, or never had room, is stored now that it is seen again.
+            let known = record.is_some_and(|record| record.verdict(entry.set()).is_some())
+                && ledger.entries.contains_key(&(label.clone(), entry.set()));
             if record.is_none() {
                 if room == 0 {
                     tracing::warn!(%skill, "not taken in: the origin has shown as many skills as limits.listing_entries allows");
@@ -197,36 +199,51 @@ impl Inner {
             self.publish(ledger, label);
         }
         let committed = self.commit(ledger, label, fresh, events).await;
-        if committed.is_ok() {
-            for (skill, _) in closing {
-                ledger.closed.remove(&skill);
-            }
-        }
         self.publish(ledger, label);
         committed
     }
 
-    /// Set files first, then the leaves that name them.
+    /// Set files first, then the leaves that name them. What closes is recorded even when a set file has no room, so that
+    /// no restart opens it again; the rest waits for the next sighting.
     async fn commit(
         &self,
         ledger: &mut Ledger,
         label: &Label,
         fresh: Vec<(SkillKey, Arc<SkillEntry>)>,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
     ) -> Result<(), Error> {
-        if !fresh.is_empty() {
-            let (sets, now) = (fresh.clone(), self.clock.now());
-            let address = self
-                .origins
-                .get(label)
-                .map(|origin| origin.address.clone())
-                .unwrap_or_default();
-            self.on_disk(move |store| store.put_sets(&sets, &address, now)).await?;
-            for (skill, entry) in fresh {
-                ledger.entries.insert((skill.label, entry.set()), entry);
-            }
+        let stored = self.store_sets(ledger, label, fresh).await;
+        if stored.is_err() {
+            events.retain(|event| closed_by(event).is_some());
         }
-        self.append(ledger, &By::gateway(), events).await
+        let closing = closing(&events);
+        self.append(ledger, &By::gateway(), events).await?;
+        for (skill, _) in closing {
+            ledger.closed.remove(&skill);
+        }
+        stored
+    }
+
+    async fn store_sets(
+        &self,
+        ledger: &mut Ledger,
+        label: &Label,
+        fresh: Vec<(SkillKey, Arc<SkillEntry>)>,
+    ) -> Result<(), Error> {
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let (sets, now) = (fresh.clone(), self.clock.now());
+        let address = self
+            .origins
+            .get(label)
+            .map(|origin| origin.address.clone())
+            .unwrap_or_default();
+        self.on_disk(move |store| store.put_sets(&sets, &address, now)).await?;
+        for (skill, entry) in fresh {
+            ledger.entries.insert((skill.label, entry.set()), entry);
+        }
+        Ok(())
     }
 
     /// Notes what has no set, completes what only lacked sizes, and gives the whole entries and the skills gone.
@@ -380,7 +397,11 @@ fn encoded_before(before: &Catalog, permit: &ServePermit) -> Option<Arc<Served>>
 
 /// Which of `events` take something away, and what the skill's state is from then on.
 pub(super) fn closing(events: &[Event]) -> Vec<(SkillKey, SkillState)> {
-    let state = |event: &Event| match event {
+    events.iter().filter_map(closed_by).collect()
+}
+
+fn closed_by(event: &Event) -> Option<(SkillKey, SkillState)> {
+    match event {
         Event::Changed { skill, kept: false, .. } => Some((skill.clone(), SkillState::Changed)),
         Event::Withdrawn { skill } => Some((skill.clone(), SkillState::Withdrawn)),
         Event::Denied { skill, .. } => Some((skill.clone(), SkillState::Denied)),
@@ -397,6 +418,5 @@ pub(super) fn closing(events: &[Event]) -> Vec<(SkillKey, SkillState)> {
         | Event::Pulled { .. }
         | Event::VerificationFailed { .. }
         | Event::Quarantined { .. } => None,
-    };
-    events.iter().filter_map(state).collect()
+    }
 }

@@ -23,6 +23,7 @@ use crate::domain::SetId;
 use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
 use crate::domain::SkillState;
+use crate::domain::SkillUri;
 use crate::domain::Timestamp;
 use crate::domain::Trust;
 use crate::domain::VerifiedFile;
@@ -31,6 +32,9 @@ use crate::upstream::Attempt;
 
 /// Bytes of a text of which a line-by-line difference is made.
 const DIFF_BYTES: usize = 512 * 1024;
+
+/// What is said of a set on the record whose entry is not in the store: nobody could look at it.
+const NOT_STORED: &str = "its set is not stored; it is stored when the origin shows it again and there is room";
 
 /// A decision that is in force and on the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -95,7 +99,7 @@ impl Gateway {
     ) -> Result<Decided, Error> {
         let inner = &self.0;
         let mut ledger = inner.ledger.lock().await;
-        inner.refuse_without_set(&ledger, key)?;
+        inner.refuse_without_set(&mut ledger, key, set)?;
         let event = ledger.origin_of(key)?.approve(key, set, expires);
         let event = event.map_err(|refusal| Error::Refused {
             key: key.clone(),
@@ -192,10 +196,18 @@ impl Gateway {
     pub async fn remove_origin(&self, by: &By, label: &Label) -> Result<u64, Error> {
         let inner = &self.0;
         let mut ledger = inner.ledger.lock().await;
-        if ledger.record.origin(label).is_none() {
-            return Err(Error::NoOrigin(label.clone()));
-        }
-        // It closes: out of the catalog first, then onto the record.
+        let origin = ledger.record.origin(label);
+        let origin = origin.ok_or_else(|| Error::NoOrigin(label.clone()))?;
+        let key = |uri: &SkillUri| SkillKey {
+            label: label.clone(),
+            uri: uri.clone(),
+        };
+        let closes: Vec<_> = origin
+            .skills()
+            .map(|(uri, _)| (key(uri), SkillState::Revoked))
+            .collect();
+        // It closes: out of the catalog first, then onto the record. Where that fails, no later catalog opens it again.
+        ledger.closed.extend(closes);
         let without = inner.catalog().without(label);
         *inner.catalog.write() = Arc::new(without);
         inner.memory.clear();
@@ -285,7 +297,7 @@ impl Gateway {
         let entry = self.known(key)?.entry.clone();
         entry.ok_or_else(|| Error::NoSet {
             key: key.clone(),
-            reason: "its set is not stored".to_owned(),
+            reason: NOT_STORED.to_owned(),
         })
     }
 
@@ -331,9 +343,9 @@ impl Inner {
         Ok(())
     }
 
-    /// A skill whose entry now has no set must not be approved by the set it had before, and none by whose origin nothing
-    /// is served.
-    fn refuse_without_set(&self, ledger: &Ledger, key: &SkillKey) -> Result<(), Error> {
+    /// A skill whose entry now has no set must not be approved by the set it had before, none by whose origin nothing is
+    /// served, and no set whose entry nobody can look at.
+    fn refuse_without_set(&self, ledger: &mut Ledger, key: &SkillKey, set: SetId) -> Result<(), Error> {
         let no_set = |reason| {
             Err(Error::NoSet {
                 key: key.clone(),
@@ -349,11 +361,16 @@ impl Inner {
                 "that it is {state} is in force and not yet recorded; look at the log, then try again"
             ));
         }
+        let record = ledger.origin_of(key)?.skill(&key.uri);
+        let is_seen = record.is_some_and(|record| record.seen() == Some(set));
         let observed = ledger.origins.get(&key.label);
-        match observed.and_then(|observed| observed.unreadable.get(&key.uri)) {
-            Some(unreadable) => no_set(unreadable.reason()),
-            None => Ok(()),
+        if let Some(unreadable) = observed.and_then(|observed| observed.unreadable.get(&key.uri)) {
+            return no_set(unreadable.reason());
         }
+        if is_seen && ledger.entry(&self.store, key, set).is_none() {
+            return no_set(NOT_STORED.to_owned());
+        }
+        Ok(())
     }
 
     /// A unified difference of one file, where both sides are stored, text and short enough.

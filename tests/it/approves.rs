@@ -256,6 +256,51 @@ async fn a_withdrawn_skill_is_held_while_that_lasts() {
 }
 
 #[tokio::test]
+async fn a_change_that_there_is_no_room_to_store_is_held_across_a_restart_and_approved_when_there_is() {
+    let (mut origin, mut gateway, set) = approved().await;
+    gateway.reconfigure(|setup| setup.set("limits.content_bytes = \"1B\""));
+    gateway.restart().await;
+    origin.change_file(REFUNDS, "references/limits.md", "# No limits\n");
+    let seen = gateway.skill_is("acme/refunds", "changed").await;
+    assert_held(&gateway.host()).await;
+    origin.stop().await;
+    gateway.restart().await;
+    let still = gateway.skill_is("acme/refunds", "changed").await;
+    assert_eq!((&still["set"], &still["served_set"]), (&seen["set"], &Value::Null));
+    assert_held(&gateway.host()).await;
+    let seen = seen["set"].as_str().unwrap();
+    assert_ne!(seen, set);
+    let blind = gateway.cli(&["approve", "acme/refunds", "--set", seen]).await;
+    assert!(blind.code != 0 && blind.err.contains("not stored"), "{blind:?}");
+    gateway.reconfigure(|_| Setup::new().origin("acme", &origin));
+    gateway.restart().await;
+    origin.restart();
+    gateway
+        .skill_when("acme/refunds", "stored", |item| item["description"].is_string())
+        .await;
+    assert_eq!(gateway.approve("acme/refunds").await, seen);
+    assert_eq!(gateway.host().uris().await, [MERGED]);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_closing_decision_that_cannot_be_recorded_is_in_force_and_no_refresh_opens_it_again() {
+    for closing in [["revoke", "acme/refunds"].as_slice(), &["origin", "remove", "acme"]] {
+        let origin = Origin::with([refunds()]);
+        let gateway = Gateway::of(&origin).await;
+        gateway.approve("acme/refunds").await;
+        gateway.write_no_more();
+        let decided = gateway.cli(closing).await.expect(2);
+        assert!(decided.err.contains("in force, not yet recorded"), "{decided:?}");
+        for _ in 0..2 {
+            origin.is_asked_again("skills/list").await;
+            assert_eq!(gateway.host().uris().await, [""; 0]);
+        }
+        gateway.abandon();
+    }
+}
+
+#[tokio::test]
 async fn an_entry_that_breaks_a_rule_now_is_held_and_told_by_diff() {
     let (origin, gateway, _) = approved().await;
     origin.change(REFUNDS, |skill| skill.edit(skill::without_sizes));

@@ -7,8 +7,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
 use rustix::process::Signal;
 use rustix::process::kill_process;
+use rustix::process::prlimit;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncBufReadExt as _;
@@ -249,6 +252,16 @@ impl Gateway {
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.process_id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// Lets no file of the process grow any more, as a full disk would.
+    pub(crate) fn write_no_more(&self) {
+        let id = i32::try_from(self.process_id()).unwrap();
+        let nothing = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        prlimit(Pid::from_raw(id), Resource::Fsize, nothing).unwrap();
     }
 
     /// Waits until the process has begun to end: it accepts no more connections.
