@@ -12,6 +12,8 @@ mod durable;
 mod error;
 mod folder;
 mod fsck;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod index;
 mod journal;
 mod key;

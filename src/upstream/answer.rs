@@ -100,7 +100,8 @@ pub(super) fn entry(result: &str) -> Result<String, Error> {
     Ok(got.skill.get().to_owned())
 }
 
-/// Reads a `resources/read` result: the item whose `uri` was asked for, never longer than `size` where that is known.
+/// Reads a `resources/read` result: the item whose `uri` was asked for. A blob that is too long for `size` is not decoded;
+/// whether the bytes are right is for verification to say.
 pub(super) fn file(result: &str, uri: &str, size: Option<u64>) -> Result<Unverified, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

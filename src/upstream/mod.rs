@@ -7,6 +7,8 @@
 mod answer;
 mod circuit;
 mod folder;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod http;
 mod listing;
 mod tap;

@@ -122,7 +122,7 @@ fn unreachable_origin(error: &reqwest::Error) -> Error {
 }
 
 /// Reads a response, JSON or event stream, to the answer with `id`.
-async fn read(response: reqwest::Response, id: &str, cap: u64) -> Result<String, Error> {
+pub(super) async fn read(response: reqwest::Response, id: &str, cap: u64) -> Result<String, Error> {
     let status = response.status();
     let kind = response
         .headers()
