@@ -215,7 +215,9 @@ fn bound_set(
     let seen = if unreadable.is_some() { None } else { record.seen() };
     let may_keep = match policy.on_change {
         OnChange::Suspend => false,
-        OnChange::Keep => unreadable.is_some() || state == SkillState::Changed || state == SkillState::Denied,
+        OnChange::Keep => {
+            unreadable.is_some() || matches!(state, SkillState::Changed | SkillState::Denied | SkillState::Revoked)
+        }
     };
     let live = record
         .approved()

@@ -140,6 +140,24 @@ fn keeping_lets_the_old_approval_stand_until_a_new_one() {
 }
 
 #[test]
+fn what_was_once_said_of_the_set_now_seen_does_not_end_the_kept_one() {
+    for close in [
+        |log: &Log| vec![log.origin().deny(&skill(), set(2)).unwrap().unwrap()],
+        |log: &Log| log.origin().revoke(&skill()).unwrap(),
+    ] {
+        let mut log = Log::with_origin();
+        log.see(2, OnChange::Keep);
+        log.approve(2).unwrap();
+        close(&log).into_iter().for_each(|event| log.append(event));
+        log.see(1, OnChange::Keep);
+        log.approve(1).unwrap();
+        log.see(2, OnChange::Keep);
+        assert_eq!(served_under(OnChange::Keep, &log, NOW), Some(1));
+        assert_eq!(served_under(OnChange::Suspend, &log, NOW), None);
+    }
+}
+
+#[test]
 fn a_withdrawn_skill_returns_with_its_approval_when_the_same_set_does() {
     let mut log = Log::with_origin();
     log.see(1, OnChange::Suspend);
@@ -270,10 +288,14 @@ proptest! {
 }
 
 fn served(log: &Log, now: Timestamp) -> Option<u8> {
+    served_under(OnChange::Suspend, log, now)
+}
+
+fn served_under(on_change: OnChange, log: &Log, now: Timestamp) -> Option<u8> {
     use crate::domain::decide::{Circumstances, Policy, Trust, bound_set_for_tests};
     let policy = Policy {
         trust: Trust::Review,
-        on_change: OnChange::Suspend,
+        on_change,
         frontmatter: crate::domain::FrontmatterPolicy::Strict,
         max_stale: None,
     };
