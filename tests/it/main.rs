@@ -3,6 +3,7 @@
 
 mod approves;
 mod config;
+mod crashes;
 mod doors;
 mod folders;
 mod http;

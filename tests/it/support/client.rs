@@ -65,9 +65,14 @@ pub(crate) fn http() -> reqwest::Client {
 
 /// Sends a request and reads its answer, an event stream to its last message.
 pub(crate) async fn send(request: reqwest::RequestBuilder) -> Answer {
-    let response = request.send().await.unwrap();
+    try_to_send(request).await.unwrap()
+}
+
+/// The same where nobody may be there to answer, or not to the end.
+async fn try_to_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+    let response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let text = response.text().await.unwrap();
+    let text = response.text().await?;
     let is_stream = headers
         .get("content-type")
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
@@ -80,12 +85,12 @@ pub(crate) async fn send(request: reqwest::RequestBuilder) -> Answer {
         &text
     };
     let json = serde_json::from_str(message).unwrap_or_default();
-    Answer {
+    Ok(Answer {
         status,
         headers,
         text,
         json,
-    }
+    })
 }
 
 /// The metadata of a modern request.
@@ -153,19 +158,23 @@ impl Host {
     }
 
     /// Sends any request.
-    pub(crate) async fn ask(&self, method: &str, mut params: Value) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Answer {
+        self.try_to_ask(method, params).await.unwrap()
+    }
+
+    async fn try_to_ask(&self, method: &str, mut params: Value) -> reqwest::Result<Answer> {
         if self.is_modern() {
             params["_meta"] = meta();
         }
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let answer = send(self.request(method, &message)).await;
+        let answer = try_to_send(self.request(method, &message)).await?;
         assert!(
             answer.json.is_null() || answer.json["id"] == id,
             "it answers {id}: {}",
             answer.text
         );
-        answer
+        Ok(answer)
     }
 
     /// The first page of the skills.
@@ -186,6 +195,11 @@ impl Host {
     /// One file.
     pub(crate) async fn read(&self, uri: &str) -> Answer {
         self.ask("resources/read", json!({ "uri": uri })).await
+    }
+
+    /// One file; nothing when the gateway ends before it has answered.
+    pub(crate) async fn read_if_it_answers(&self, uri: &str) -> Option<Answer> {
+        self.try_to_ask("resources/read", json!({ "uri": uri })).await.ok()
     }
 
     /// One directory.

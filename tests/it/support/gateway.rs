@@ -184,19 +184,7 @@ impl Gateway {
 
     /// Starts the process and waits for its first line.
     pub(crate) async fn start(&mut self) {
-        let log = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.folder.path().join("stderr.log"))
-            .unwrap();
-        let mut child = self
-            .command(&["serve"])
-            .args(&self.setup.flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut child = self.spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         tokio::time::timeout(DEADLINE, stdout.read_line(&mut line))
@@ -214,6 +202,33 @@ impl Gateway {
             child,
             _stdout: stdout,
         });
+    }
+
+    /// Starts the process and kills it soon, whatever it has got to.
+    pub(crate) async fn start_and_kill_after(&mut self, moment: Duration) {
+        let mut child = self.spawn();
+        let ended = tokio::time::timeout(moment, child.wait()).await;
+        assert!(
+            ended.is_err(),
+            "it ended by itself: {ended:?}; it says:\n{}",
+            self.stderr()
+        );
+        child.kill().await.unwrap();
+    }
+
+    fn spawn(&self) -> Child {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("stderr.log"))
+            .unwrap();
+        self.command(&["serve"])
+            .args(&self.setup.flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap()
     }
 
     /// Starts the process with a flag of `serve`.
