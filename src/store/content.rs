@@ -124,14 +124,13 @@ impl Content {
         let _held = self.hold([key]);
         let mut plan = Plan::begin(self)?;
         plan.folder(key)?;
-        let mut notes: BTreeMap<Digest, (MediaNote, bool)> = BTreeMap::new();
+        let mut notes: BTreeMap<Digest, (&VerifiedFile, MediaNote, bool)> = BTreeMap::new();
         for file in files {
-            let (note, changed) = match notes.entry(file.digest()) {
+            let (_, note, changed) = match notes.entry(file.digest()) {
                 std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::btree_map::Entry::Vacant(new) => {
-                    self.put_bytes(&mut plan, key, file)?;
                     let note = media_note(&self.media_path(key, file.digest()))?.unwrap_or_default();
-                    new.insert((note, false))
+                    new.insert((file, note, false))
                 }
             };
             if note.get(file.uri()) != Some(file.media()) {
@@ -139,11 +138,13 @@ impl Content {
                 *changed = true;
             }
         }
-        for (digest, (note, changed)) in notes {
-            if changed {
-                let text = serde_json::to_vec_pretty(&note).unwrap_or_default();
-                plan.add(&self.media_path(key, digest), &text, durable::PRIVATE, Place::Over)?;
-            }
+        // Notes get their names first: one without its file is no harm, a file without its note is damage.
+        for (digest, (_, note, _)) in notes.iter().filter(|(_, (_, _, changed))| *changed) {
+            let text = serde_json::to_vec_pretty(note).unwrap_or_default();
+            plan.add(&self.media_path(key, *digest), &text, durable::PRIVATE, Place::Over)?;
+        }
+        for (file, _, _) in notes.values() {
+            self.put_bytes(&mut plan, key, file)?;
         }
         plan.commit()
     }
