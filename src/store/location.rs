@@ -26,6 +26,9 @@ const LOCK: &str = "lock";
 /// What may lie in a folder that we take for empty: our own first steps, and what `mkfs` leaves.
 const NOTHING_YET: &[&str] = &[LOCK, TMP, "lost+found"];
 
+/// What a lock file begins with.
+const HOLDER: &str = "portcullis ";
+
 /// Bytes of the small files read here.
 const MAX_NOTE_BYTES: u64 = 1024;
 
@@ -83,14 +86,20 @@ fn store_id(dir: &Path) -> Result<Option<String>, Error> {
         .iter()
         .any(|name| !NOTHING_YET.contains(&name.as_str()));
     let lock = durable::read(&dir.join(LOCK), MAX_NOTE_BYTES)?.unwrap_or_default();
-    let lock_is_ours = lock.is_empty() || lock.starts_with(b"portcullis ");
     let tmp_is_ours = durable::names(&dir.join(TMP))?
         .iter()
         .all(|name| name.starts_with("begin-"));
-    if strange || !lock_is_ours || !tmp_is_ours {
+    if strange || !is_our_lock(&lock) || !tmp_is_ours {
         return Err(Error::NotOurs { dir: dir.to_owned() });
     }
     Ok(None)
+}
+
+/// Says whether a lock file can be one of ours. It is never flushed, so that a power cut may have cut it short or left zeros.
+fn is_our_lock(bytes: &[u8]) -> bool {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let text = bytes.get(..end).unwrap_or_default();
+    text.starts_with(HOLDER.as_bytes()) || HOLDER.as_bytes().starts_with(text)
 }
 
 /// The id in what follows the layout's name: `\n`, 32 hexadecimal digits, `\n`.
@@ -135,7 +144,7 @@ fn lock(dir: &Path, now: Timestamp) -> Result<File, Error> {
         Err(TryLockError::Error(source)) => return Err(Error::io("lock", path, source)),
     }
     let pid = std::process::id();
-    Disk::inscribe(&file, &format!("portcullis process {pid}, started {now}\n"));
+    Disk::inscribe(&file, &format!("{HOLDER}process {pid}, started {now}\n"));
     Ok(file)
 }
 
@@ -307,11 +316,13 @@ mod tests {
 
     #[test]
     fn what_an_interrupted_first_start_left_is_no_obstacle() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(LOCK), "portcullis process 1, started\n").unwrap();
-        fs::create_dir(dir.path().join(TMP)).unwrap();
-        fs::write(dir.path().join(TMP).join("begin-0"), "port").unwrap();
-        take(dir.path()).unwrap();
+        for lock in ["portcullis process 1, started\n", "portcul", "", "\0\0\0\0"] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(LOCK), lock).unwrap();
+            fs::create_dir(dir.path().join(TMP)).unwrap();
+            fs::write(dir.path().join(TMP).join("begin-0"), "port").unwrap();
+            take(dir.path()).unwrap();
+        }
     }
 
     #[test]
