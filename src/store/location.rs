@@ -144,7 +144,7 @@ fn lock(dir: &Path, now: Timestamp) -> Result<File, Error> {
         Err(TryLockError::Error(source)) => return Err(Error::io("lock", path, source)),
     }
     let pid = std::process::id();
-    Disk::inscribe(&file, &format!("{HOLDER}process {pid}, started {now}\n"));
+    Disk::inscribe(&file, &path, &format!("{HOLDER}process {pid}, started {now}\n"));
     Ok(file)
 }
 

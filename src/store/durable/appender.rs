@@ -8,7 +8,9 @@ use std::path::PathBuf;
 
 use rustix::fs::FallocateFlags;
 
+use super::Call;
 use super::Disk;
+use super::pass;
 use crate::store::error::Error;
 
 /// A file that only grows.
@@ -40,11 +42,13 @@ impl Appender {
             self.len..self.len + len,
             FallocateFlags::KEEP_SIZE,
         )?;
+        let (path, at) = (self.path.as_path(), self.len);
         let written = disk
-            .must("write", &self.path, || self.file.write_all_at(bytes, self.len))
-            .and_then(|()| disk.must("flush", &self.path, || self.file.sync_data()));
+            .must(Call::Write { path, at, bytes }, || self.file.write_all_at(bytes, at))
+            .and_then(|()| disk.must(Call::Sync(path), || self.file.sync_data()));
         if let Err(error) = written {
-            if let Err(error) = self.file.set_len(self.len).and_then(|()| self.file.sync_data()) {
+            let cut = pass(Call::Cut { path, len: at }, || self.file.set_len(at));
+            if let Err(error) = cut.and_then(|()| pass(Call::Sync(path), || self.file.sync_data())) {
                 tracing::error!(path = %self.path.display(), %error, "what was not acknowledged may come back");
             }
             return Err(error);
@@ -56,8 +60,9 @@ impl Appender {
     /// Cuts everything from `len` on.
     pub(crate) fn cut(&mut self, disk: &Disk, len: u64) -> Result<(), Error> {
         disk.ensure_writing()?;
-        disk.must("cut", &self.path, || self.file.set_len(len))?;
-        disk.must("flush", &self.path, || self.file.sync_all())?;
+        let path = self.path.as_path();
+        disk.must(Call::Cut { path, len }, || self.file.set_len(len))?;
+        disk.must(Call::Sync(path), || self.file.sync_all())?;
         self.len = len;
         Ok(())
     }

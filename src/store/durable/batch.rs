@@ -11,10 +11,12 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::Call;
 use super::Disk;
 use super::Place;
 use super::TMP;
 use super::parent;
+use super::pass;
 use super::unlink;
 use crate::store::error::Error;
 
@@ -47,7 +49,8 @@ impl<'a> Batch<'a> {
     pub(super) fn begin(disk: &'a Disk) -> Result<Self, Error> {
         disk.ensure_writing()?;
         let tmp = disk.root.join(TMP);
-        let folder = File::open(&tmp).map_err(|source| disk.not_begun("open", &tmp, 0, source))?;
+        let call = Call::Open(&tmp);
+        let folder = pass(call, || File::open(&tmp)).map_err(|source| disk.not_begun(call, 0, source))?;
         Ok(Self {
             disk,
             folder,
@@ -63,9 +66,10 @@ impl<'a> Batch<'a> {
         }
         let above = parent(dir);
         self.make_dir(above)?;
-        match self.disk.step(|| fs::DirBuilder::new().mode(0o700).create(dir)) {
+        let call = Call::MakeDir(dir);
+        match pass(call, || fs::DirBuilder::new().mode(0o700).create(dir)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(|source| self.disk.not_begun("make the folder", dir, 0, source))?,
+            made => made.map_err(|source| self.disk.not_begun(call, 0, source))?,
         }
         self.folders.insert(above.to_owned());
         Ok(())
@@ -114,13 +118,13 @@ impl<'a> Batch<'a> {
     fn flush_file_system(&self) -> Result<(), Error> {
         let path = self.disk.root.join(TMP);
         self.disk
-            .must("flush the file system of", &path, || sync_file_system(&self.folder))
+            .must(Call::SyncFileSystem(&path), || sync_file_system(&self.folder))
     }
 }
 impl Drop for Staged {
     fn drop(&mut self) {
         if !self.placed
-            && let Err(error) = unlink(&self.from)
+            && let Err(error) = pass(Call::Discard(&self.from), || unlink(&self.from))
         {
             tracing::debug!(path = %self.from.display(), %error, "a left-over stays");
         }

@@ -13,8 +13,10 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::Call;
 use super::flags;
 use super::is_errno;
+use super::pass;
 use crate::store::error::Error;
 
 /// What stands under a name.
@@ -30,10 +32,12 @@ pub(crate) enum Found {
 
 /// Opens what stands under a name, without following a link and without waiting for a writer.
 pub(crate) fn open(path: &Path) -> Result<Found, Error> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
-        .open(path);
+    let opened = pass(Call::Open(path), || {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
+            .open(path)
+    });
     let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -54,15 +58,16 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         return Ok(None);
     };
     let mut bytes = Vec::new();
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|source| Error::io("read", path, source))?;
+    pass(Call::Read(path), || {
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)
+    })
+    .map_err(|source| Error::io("read", path, source))?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
 }
 
 /// The names in a folder, sorted; none when it is missing.
 pub(crate) fn names(dir: &Path) -> Result<Vec<String>, Error> {
-    let listed = match fs::read_dir(dir) {
+    let listed = match pass(Call::List(dir), || fs::read_dir(dir)) {
         Ok(listed) => listed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io("list", dir, error)),

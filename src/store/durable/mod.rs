@@ -10,9 +10,10 @@
 
 mod appender;
 mod batch;
-#[cfg(test)]
-mod failpoint;
+mod call;
 mod look;
+#[cfg(test)]
+mod watch;
 
 use std::fs;
 use std::fs::File;
@@ -36,10 +37,16 @@ use rustix::io::Errno;
 pub(super) use appender::Appender;
 pub(super) use batch::Batch;
 use batch::Staged;
+use call::Call;
+use call::pass;
 pub(super) use look::Found;
 pub(super) use look::names;
 pub(super) use look::open;
 pub(super) use look::read;
+#[cfg(test)]
+pub(super) use watch::Done;
+#[cfg(test)]
+pub(super) use watch::Watch;
 
 use super::error::Error;
 
@@ -64,7 +71,7 @@ pub(super) struct Disk {
     next: AtomicU64,
     stopped: OnceLock<String>,
     #[cfg(test)]
-    pub(super) failpoint: failpoint::Failpoint,
+    pub(super) watch: std::sync::Arc<Watch>,
 }
 
 /// What may stand under the name already.
@@ -84,7 +91,7 @@ impl Disk {
             next: AtomicU64::new(0),
             stopped: OnceLock::new(),
             #[cfg(test)]
-            failpoint: failpoint::Failpoint::default(),
+            watch: Watch::over(root),
         }
     }
 
@@ -130,9 +137,10 @@ impl Disk {
         self.ensure_writing()?;
         let parent = parent(dir);
         self.make_dir(parent)?;
-        match self.step(|| fs::DirBuilder::new().mode(0o700).create(dir)) {
+        let call = Call::MakeDir(dir);
+        match pass(call, || fs::DirBuilder::new().mode(0o700).create(dir)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-            made => made.map_err(|source| self.not_begun("make the folder", dir, 0, source))?,
+            made => made.map_err(|source| self.not_begun(call, 0, source))?,
         }
         self.sync_dir(parent)
     }
@@ -170,7 +178,7 @@ impl Disk {
     /// Moves a file or folder within the data folder, durably.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         self.ensure_writing()?;
-        self.must("move", from, || plain_rename(from, to))?;
+        self.must(Call::Rename { from, to }, || plain_rename(from, to))?;
         self.sync_dir(parent(to))?;
         self.sync_dir(parent(from))
     }
@@ -178,9 +186,10 @@ impl Disk {
     /// Removes a file or an empty folder if it is there; what a crash may bring back.
     pub(super) fn remove(&self, path: &Path) -> Result<(), Error> {
         self.ensure_writing()?;
-        match self.step(|| unlink(path)) {
+        let call = Call::Remove(path);
+        match pass(call, || unlink(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|source| self.failed("remove", path, source)),
+            removed => removed.map_err(|source| self.failed(call, source)),
         }
     }
 
@@ -188,23 +197,23 @@ impl Disk {
     pub(super) fn remove_tree(&self, dir: &Path) -> Result<(), Error> {
         let out_of_sight = self.temporary();
         self.rename(dir, &out_of_sight)?;
-        self.must("remove", &out_of_sight, || remove_all(&out_of_sight))
+        self.must(Call::RemoveTree(&out_of_sight), || remove_all(&out_of_sight))
     }
 
     /// Empties `tmp`: nothing in it was ever acknowledged.
     pub(super) fn empty_tmp(&self) -> Result<(), Error> {
         let tmp = self.root.join(TMP);
-        let names = fs::read_dir(&tmp).map_err(|source| Error::io("list", &tmp, source))?;
+        let names = pass(Call::List(&tmp), || fs::read_dir(&tmp)).map_err(|source| Error::io("list", &tmp, source))?;
         for name in names {
             let path = name.map_err(|source| Error::io("list", &tmp, source))?.path();
-            remove_all(&path).map_err(|source| self.failed("remove", &path, source))?;
+            self.must(Call::RemoveTree(&path), || remove_all(&path))?;
         }
         Ok(())
     }
 
     /// Removes a file without minding whether that works.
     pub(super) fn discard(&self, path: &Path) {
-        if let Err(error) = unlink(path)
+        if let Err(error) = pass(Call::Discard(path), || unlink(path))
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::debug!(path = %path.display(), %error, "a left-over stays");
@@ -224,12 +233,14 @@ impl Disk {
         if !path.exists() {
             self.write(path, b"", PRIVATE, Place::New)?;
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(flags(OFlags::NOFOLLOW))
-            .open(path)
-            .map_err(|source| Error::io("open", path, source))?;
+        let opened = pass(Call::Open(path), || {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(flags(OFlags::NOFOLLOW))
+                .open(path)
+        });
+        let file = opened.map_err(|source| Error::io("open", path, source))?;
         let len = file
             .metadata()
             .map_err(|source| Error::io("look at", path, source))?
@@ -243,20 +254,29 @@ impl Disk {
 
     /// Opens a file that another process's open does not wait for, to lock it; made if it is missing, and left as it is.
     pub(super) fn lock_file(path: &Path) -> Result<File, Error> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(PRIVATE)
-            .custom_flags(flags(OFlags::NOFOLLOW))
-            .open(path)
-            .map_err(|source| Error::io("open", path, source))
+        let call = if path.exists() {
+            Call::Open(path)
+        } else {
+            Call::Create(path)
+        };
+        let opened = pass(call, || {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(PRIVATE)
+                .custom_flags(flags(OFlags::NOFOLLOW))
+                .open(path)
+        });
+        opened.map_err(|source| Error::io("open", path, source))
     }
 
     /// Replaces what a lock file says; it only informs, so that a full disk does not matter.
-    pub(super) fn inscribe(file: &File, text: &str) {
-        let written = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
+    pub(super) fn inscribe(file: &File, path: &Path, text: &str) {
+        let bytes = text.as_bytes();
+        let written = pass(Call::Cut { path, len: 0 }, || file.set_len(0))
+            .and_then(|()| pass(Call::Write { path, at: 0, bytes }, || file.write_all_at(bytes, 0)));
         if let Err(error) = written {
             tracing::warn!(%error, "the lock file cannot say who holds it");
         }
@@ -264,13 +284,13 @@ impl Disk {
 
     /// Flushes every file in a folder that another library writes, then the folder.
     pub(super) fn sync_files(&self, dir: &Path) -> Result<(), Error> {
-        let names = fs::read_dir(dir).map_err(|source| Error::io("list", dir, source))?;
+        let names = pass(Call::List(dir), || fs::read_dir(dir)).map_err(|source| Error::io("list", dir, source))?;
         for name in names.flatten() {
             let path = name.path();
             if path.is_dir() {
                 self.sync_files(&path)?;
             } else {
-                self.must("flush", &path, || File::open(&path)?.sync_all())?;
+                self.must(Call::Sync(&path), || File::open(&path)?.sync_all())?;
             }
         }
         self.sync_dir(dir)
@@ -278,12 +298,12 @@ impl Disk {
 
     /// Flushes the data of a file that another library writes.
     pub(super) fn sync_data(&self, path: &Path) -> Result<(), Error> {
-        self.must("flush", path, || File::open(path)?.sync_data())
+        self.must(Call::Sync(path), || File::open(path)?.sync_data())
     }
 
     /// Flushes a folder's names.
     pub(super) fn sync_dir(&self, dir: &Path) -> Result<(), Error> {
-        self.must("flush the folder", dir, || File::open(dir)?.sync_all())
+        self.must(Call::SyncDir(dir), || File::open(dir)?.sync_all())
     }
 
     fn temporary(&self) -> PathBuf {
@@ -294,7 +314,8 @@ impl Disk {
     /// Reserves room, then writes `bytes` to a new file that is not in its place yet.
     fn stage(&self, from: PathBuf, to: &Path, bytes: &[u8], how: (u32, Place)) -> Result<Staged, Error> {
         let (mode, place) = how;
-        let opened = self.step(|| {
+        let call = Call::Create(&from);
+        let opened = pass(call, || {
             OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -302,7 +323,7 @@ impl Disk {
                 .custom_flags(flags(OFlags::NOFOLLOW))
                 .open(&from)
         });
-        let file = opened.map_err(|source| self.not_begun("make", &from, bytes.len() as u64, source))?;
+        let file = opened.map_err(|source| self.not_begun(call, bytes.len() as u64, source))?;
         let mut staged = Staged {
             from,
             to: to.to_owned(),
@@ -311,7 +332,12 @@ impl Disk {
             placed: false,
         };
         self.allocate(&file, &staged.from, 0..bytes.len() as u64, FallocateFlags::empty())?;
-        self.must("write", &staged.from, || file.write_all_at(bytes, 0))?;
+        let write = Call::Write {
+            path: &staged.from,
+            at: 0,
+            bytes,
+        };
+        self.must(write, || file.write_all_at(bytes, 0))?;
         staged.file = Some(file);
         Ok(staged)
     }
@@ -319,7 +345,7 @@ impl Disk {
     /// Flushes a written file if nobody did yet, and closes it.
     fn flush(&self, staged: &mut Staged) -> Result<(), Error> {
         match staged.file.take() {
-            Some(file) => self.must("flush", &staged.from, || file.sync_all()),
+            Some(file) => self.must(Call::Sync(&staged.from), || file.sync_all()),
             None => Ok(()),
         }
     }
@@ -330,50 +356,50 @@ impl Disk {
         if len == 0 {
             return Ok(());
         }
-        match self.step(|| Ok(rustix::fs::fallocate(file, flags, at, len)?)) {
+        let call = Call::Reserve {
+            path,
+            end: room.end,
+            grows: !flags.contains(FallocateFlags::KEEP_SIZE),
+        };
+        match pass(call, || Ok(rustix::fs::fallocate(file, flags, at, len)?)) {
             Ok(()) => Ok(()),
             Err(error) if is_errno(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => Ok(()),
-            Err(error) => Err(self.not_begun("reserve room for", path, len, error)),
+            Err(error) => Err(self.not_begun(call, len, error)),
         }
     }
 
     /// Gives a written file its name; says whether it did.
     fn put_in_place(&self, staged: &mut Staged) -> Result<bool, Error> {
         let (from, to) = (staged.from.clone(), staged.to.clone());
-        let renamed = match staged.place {
-            Place::Over => self.step(|| plain_rename(&from, &to)),
-            Place::New => self.step(|| Ok(rename_without_replacing(&from, &to)?)),
-        };
+        let call = Call::Rename { from: &from, to: &to };
+        let renamed = pass(call, || match staged.place {
+            Place::Over => plain_rename(&from, &to),
+            Place::New => Ok(rename_without_replacing(&from, &to)?),
+        });
         match renamed {
             Ok(()) => {
                 staged.placed = true;
                 Ok(true)
             }
             Err(error) if staged.place == Place::New && is_errno(&error, &[Errno::EXIST]) => Ok(false),
-            Err(error) => Err(self.failed("move into place", &to, error)),
+            Err(error) => Err(self.failed(call, error)),
         }
     }
 
-    /// Runs a call whose failure ends writing.
-    fn must<T>(&self, operation: &'static str, path: &Path, call: impl FnOnce() -> io::Result<T>) -> Result<T, Error> {
-        self.step(call).map_err(|source| self.failed(operation, path, source))
-    }
-
-    /// Runs one call, or in tests fails in its place.
-    fn step<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        #[cfg(test)]
-        self.failpoint.pass()?;
-        call()
+    /// Makes a call whose failure ends writing.
+    fn must<T>(&self, call: Call<'_>, make: impl FnOnce() -> io::Result<T>) -> Result<T, Error> {
+        pass(call, make).map_err(|source| self.failed(call, source))
     }
 
     /// A failure after which the disk cannot be relied on.
-    fn failed(&self, operation: &'static str, path: &Path, source: io::Error) -> Error {
+    fn failed(&self, call: Call<'_>, source: io::Error) -> Error {
+        let (operation, path) = (call.operation(), call.path());
         self.stop(&format!("cannot {operation} {}: {source}", path.display()));
         Error::io(operation, path, source)
     }
 
     /// A failure before anything was written: no room and too many open files pass, everything else stays.
-    fn not_begun(&self, operation: &'static str, path: &Path, needed: u64, source: io::Error) -> Error {
+    fn not_begun(&self, call: Call<'_>, needed: u64, source: io::Error) -> Error {
         if is_errno(&source, &[Errno::NOSPC, Errno::DQUOT]) {
             return Error::NoSpace {
                 needed,
@@ -381,9 +407,9 @@ impl Disk {
             };
         }
         if is_errno(&source, &[Errno::MFILE, Errno::NFILE]) {
-            return Error::io(operation, path, source);
+            return Error::io(call.operation(), call.path(), source);
         }
-        self.failed(operation, path, source)
+        self.failed(call, source)
     }
 }
 

@@ -30,10 +30,10 @@ fn the_first_failure_of_any_call_ends_writing_and_reads_go_on() {
         let (dir, disk) = disk();
         disk.write(&dir.path().join("old"), b"old", PRIVATE, Place::New)
             .unwrap();
-        disk.failpoint.arm(call, Errno::IO);
+        disk.watch.arm(call, Errno::IO);
         let to = dir.path().join("new");
         let written = disk.write(&to, b"new", PRIVATE, Place::New);
-        if disk.failpoint.disarm() {
+        if disk.watch.disarm() {
             assert!(written.unwrap());
             break;
         }
@@ -54,7 +54,7 @@ fn a_full_disk_at_the_reservation_does_not_end_writing() {
     for call in 0..2 {
         let (dir, disk) = disk();
         let to = dir.path().join("new");
-        disk.failpoint.arm(call, Errno::NOSPC);
+        disk.watch.arm(call, Errno::NOSPC);
         assert!(matches!(
             disk.write(&to, b"new", PRIVATE, Place::New),
             Err(Error::NoSpace { .. })
@@ -71,7 +71,7 @@ fn a_failed_append_leaves_the_file_as_it_was() {
         let path = dir.path().join("journal");
         let mut file = disk.appender(&path).unwrap();
         file.append(&disk, b"one").unwrap();
-        disk.failpoint.arm(call, Errno::IO);
+        disk.watch.arm(call, Errno::IO);
         assert!(file.append(&disk, b"two").is_err());
         assert_eq!(read(&path, 99).unwrap().unwrap(), b"one");
         assert!(matches!(file.append(&disk, b"two"), Err(Error::WritingStopped)));

@@ -1,6 +1,10 @@
 //! The store as a whole: what comes back, what heals, what is refused, what a crash leaves.
 #![expect(clippy::disallowed_methods, reason = "what others do to the folder is done here")]
 
+mod platter;
+mod power_cuts;
+mod story;
+
 use std::fs;
 use std::path::Path;
 
@@ -462,9 +466,9 @@ fn every_call_of_a_put_may_fail_and_reads_go_on() {
         let store = open(dir.path()).unwrap();
         store.put_file(&key, &old).unwrap();
         let kept = store.append(vec![held("refunds")], NOW).unwrap();
-        store.0.disk.failpoint.arm(call, Errno::IO);
+        store.0.disk.watch.arm(call, Errno::IO);
         let put = store.put_file(&key, &new);
-        if store.0.disk.failpoint.disarm() {
+        if store.0.disk.watch.disarm() {
             put.unwrap();
             assert!(call > 8);
             break;
@@ -495,9 +499,9 @@ fn every_call_of_an_append_may_fail_and_what_was_acknowledged_stays() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).unwrap();
         store.append(vec![held("a"), held("b")], NOW).unwrap();
-        store.0.disk.failpoint.arm(call, Errno::IO);
+        store.0.disk.watch.arm(call, Errno::IO);
         let appended = store.append(vec![held("a")], NOW);
-        let passed = store.0.disk.failpoint.disarm();
+        let passed = store.0.disk.watch.disarm();
         let acknowledged = 2 + usize::from(appended.is_ok());
         assert_eq!(leaves(&store).len(), acknowledged, "{call}");
         assert_eq!(store.usage().writing_stopped.is_some(), !passed);
@@ -519,7 +523,7 @@ fn a_full_disk_at_the_reservation_refuses_the_batch_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     store.append(vec![held("a")], NOW).unwrap();
-    store.0.disk.failpoint.arm(0, Errno::NOSPC);
+    store.0.disk.watch.arm(0, Errno::NOSPC);
     assert!(matches!(store.append(vec![held("b")], NOW), Err(Error::NoSpace { .. })));
     let next = store.append(vec![held("a")], NOW).unwrap();
     assert_eq!((next[0].0, next[0].1.prev), (1, Some(0)));
@@ -780,9 +784,9 @@ fn a_first_start_that_fails_anywhere_can_be_repeated() {
         let dir = tempfile::tempdir().unwrap();
         let location = location::Location::take(dir.path(), false, NOW).unwrap();
         let disk = Arc::new(durable::Disk::new(&location.dir, "store"));
-        disk.failpoint.arm(call, Errno::IO);
+        disk.watch.arm(call, Errno::IO);
         let opened = log::Log::open(Arc::clone(&disk), &location.store_id);
-        let passed = disk.failpoint.disarm();
+        let passed = disk.watch.disarm();
         drop((opened, location));
         let store = open(dir.path()).unwrap();
         store.append(vec![held("a")], NOW).unwrap();

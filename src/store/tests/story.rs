@@ -1,0 +1,282 @@
+//! A life of a data folder, step by step, and what it must hold afterwards.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+
+use super::*;
+
+/// Skills that stories are about; a long URI lies in a sidecar.
+const SKILLS: usize = 4;
+
+/// Files of each; more than a batch flushes one by one.
+const FILES: usize = 9;
+
+/// One thing that is done to a store.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    PutSet(usize),
+    PutFile(usize, usize),
+    PutFiles(usize),
+    Append(usize),
+    NewToken,
+    RevokeToken,
+    Person,
+    Quarantine,
+    Listing,
+    RemoveOrigin(usize),
+}
+
+/// What was acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    leaves: Vec<Leaf>,
+    sets: BTreeSet<usize>,
+    files: BTreeSet<(usize, usize)>,
+    /// By name: the secret, and whether it still opens.
+    tokens: BTreeMap<String, (TokenId, String, bool)>,
+    people: BTreeMap<String, Actor>,
+    heard: BTreeSet<Timestamp>,
+}
+
+impl Step {
+    /// Any step.
+    pub(super) fn any(chance: &mut StdRng) -> Self {
+        let skill = chance.random_range(0..SKILLS);
+        match chance.random_range(0..14) {
+            0..2 => Self::PutSet(skill),
+            2..4 => Self::PutFile(skill, chance.random_range(0..FILES)),
+            4 => Self::PutFiles(skill),
+            5..9 => Self::Append(chance.random_range(1..4)),
+            9 => Self::NewToken,
+            10 => Self::RevokeToken,
+            11 => Self::Person,
+            12 => [Self::Quarantine, Self::Listing].choose(chance).copied().unwrap(),
+            _ => Self::RemoveOrigin(skill),
+        }
+    }
+
+    /// Each kind of step once, in an order in which each changes something.
+    pub(super) fn each() -> Vec<Self> {
+        vec![
+            Self::Append(2),
+            Self::PutSet(0),
+            Self::PutFile(0, 0),
+            Self::PutFiles(0),
+            Self::PutSet(SKILLS - 1),
+            Self::PutFile(SKILLS - 1, 1),
+            Self::NewToken,
+            Self::NewToken,
+            Self::RevokeToken,
+            Self::Person,
+            Self::Quarantine,
+            Self::Listing,
+            Self::RemoveOrigin(0),
+            Self::Append(1),
+        ]
+    }
+}
+
+/// Each skill has a label of its own, so that removing one leaves the others.
+fn subject(skill: usize) -> (SkillKey, Arc<SkillEntry>) {
+    let name = if skill + 1 == SKILLS {
+        "long".repeat(60)
+    } else {
+        format!("s{skill}")
+    };
+    let contents: Vec<_> = (0..FILES)
+        .map(|file| (file.to_string(), bytes_of(skill, file)))
+        .collect();
+    let contents: Vec<_> = contents
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+        .collect();
+    let (mut key, entry) = super::skill(&format!("{name}/x"), &contents);
+    key.label = format!("label-{skill}").parse().unwrap();
+    (key, entry)
+}
+
+/// Files of very different lengths, none with the bytes of another.
+fn bytes_of(skill: usize, file: usize) -> Vec<u8> {
+    let line = format!("file {file} of skill {skill}\n");
+    line.repeat(1 + file * file * file * 3).into_bytes()
+}
+
+fn file_of(skill: usize, file: usize) -> VerifiedFile {
+    let (_, entry) = subject(skill);
+    verified(
+        &entry,
+        &file.to_string(),
+        &bytes_of(skill, file),
+        &format!("text/{file}"),
+    )
+}
+
+impl Model {
+    /// Does a step; what it acknowledges is in the model it gives.
+    pub(super) fn after(&self, step: Step, store: &Store, at: u64) -> Result<Self, Error> {
+        let mut after = self.clone();
+        let now = Timestamp::from_millis(NOW.as_millis() + at);
+        match step {
+            Step::PutSet(skill) => {
+                let (key, entry) = subject(skill);
+                store.put_set(&key, &entry, "dir", now)?;
+                after.sets.insert(skill);
+            }
+            Step::PutFile(skill, file) => {
+                store.put_file(&subject(skill).0, &file_of(skill, file))?;
+                after.files.insert((skill, file));
+            }
+            Step::PutFiles(skill) => {
+                let files: Vec<_> = (0..FILES).map(|file| file_of(skill, file)).collect();
+                store.put_files(&subject(skill).0, &files)?;
+                after.files.extend((0..FILES).map(|file| (skill, file)));
+            }
+            Step::Append(leaves) => {
+                let new = (0..leaves).map(|leaf| held(&format!("s{}", (at as usize + leaf) % SKILLS)));
+                let appended = store.append(new.collect(), now)?;
+                after.leaves.extend(appended.into_iter().map(|(_, leaf)| leaf));
+            }
+            Step::NewToken => {
+                let name = format!("token {at}");
+                let (id, secret) = store.new_token(&name, now)?;
+                after.tokens.insert(name, (id, secret, true));
+            }
+            Step::RevokeToken => {
+                if let Some((id, _, opens)) = after.tokens.values_mut().find(|(_, _, opens)| *opens) {
+                    assert!(store.revoke_token(id, now)?);
+                    *opens = false;
+                }
+            }
+            Step::Person => {
+                let name = format!("person {at}");
+                let actor = store.person(&name)?;
+                after.people.insert(name, actor);
+            }
+            Step::Quarantine => {
+                let note = QuarantineNote {
+                    origin: subject(0).0.label,
+                    uri: "skill://x".to_owned(),
+                    expected: Digest::of(b"good").to_string(),
+                    got: None,
+                    reason: "digest".to_owned(),
+                    when: now,
+                };
+                store.quarantine(b"bad", &note)?;
+            }
+            Step::Listing => {
+                let note = ListingNote {
+                    heard: now,
+                    era: None,
+                    rejected: Vec::new(),
+                    unsized_entries: Vec::new(),
+                };
+                store.put_listing(&subject(0).0.label, &note);
+                after.heard.insert(now);
+            }
+            Step::RemoveOrigin(skill) => {
+                store.remove_origin(&subject(skill).0.label)?;
+                after.sets.remove(&skill);
+                after.files.retain(|(of, _)| *of != skill);
+            }
+        }
+        Ok(after)
+    }
+
+    /// Compares a store with what was acknowledged before (`self`) and what was on its way (`after`): that is there
+    /// wholly or not at all.
+    pub(super) fn compare(&self, after: &Self, store: &Store) -> Result<(), String> {
+        let found = leaves(store);
+        if found != self.leaves && found != after.leaves {
+            return Err(format!(
+                "the log has {} leaves, not {} or {}",
+                found.len(),
+                self.leaves.len(),
+                after.leaves.len()
+            ));
+        }
+        let faults = faults(store);
+        if !faults.is_empty() {
+            return Err(format!("the log: {faults:?}"));
+        }
+        self.compare_content(after, store)?;
+        self.compare_callers(after, store)?;
+        let report = store.verify(&mut |_| {}).map_err(|error| error.to_string())?;
+        // Of a file that was on its way, the name may be on the disk before that of the note beside it.
+        let is_whole = |damage: &Damage| damage.what != Damaged::Media || self.files == after.files;
+        match report.damaged.iter().find(|damage| is_whole(damage)) {
+            None => Ok(()),
+            Some(damage) => Err(format!("{damage:?}")),
+        }
+    }
+
+    fn compare_content(&self, after: &Self, store: &Store) -> Result<(), String> {
+        for skill in 0..SKILLS {
+            let (key, entry) = subject(skill);
+            let found = store.set(&key, entry.set());
+            expected(
+                &format!("set {skill}"),
+                found.is_some(),
+                [self.sets.contains(&skill), after.sets.contains(&skill)],
+            )?;
+            if found.is_some_and(|found| found.text() != entry.text()) {
+                return Err(format!("set {skill} is another one"));
+            }
+            for file in 0..FILES {
+                let name = format!("file {file} of skill {skill}");
+                let read = store.read_file(&key, &resource(&entry, &file.to_string()), NOW);
+                let known = [self, after].map(|model| model.files.contains(&(skill, file)));
+                let media = match read.map_err(|error| format!("{name}: {error}"))? {
+                    StoredFile::Intact(bytes, _) if bytes != bytes_of(skill, file) => {
+                        return Err(format!("{name} has other bytes"));
+                    }
+                    StoredFile::Intact(_, media) => Some(media),
+                    StoredFile::Absent => None,
+                    StoredFile::Damaged { .. } => return Err(format!("{name} is damaged")),
+                };
+                expected(&name, media.is_some(), known)?;
+                if known == [true, true] && media.as_ref() != Some(file_of(skill, file).media()) {
+                    return Err(format!("{name} came as {media:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_callers(&self, after: &Self, store: &Store) -> Result<(), String> {
+        for (name, (_, secret, opened)) in &self.tokens {
+            let opens = after.tokens.get(name).is_some_and(|(_, _, opens)| *opens);
+            expected(name, store.token_by_secret(secret).is_some(), [*opened, opens])?;
+        }
+        let (fewest, most) = (self.tokens.len(), after.tokens.len());
+        if !(fewest..=most).contains(&store.tokens().len()) {
+            return Err(format!("{} tokens, not {fewest} to {most}", store.tokens().len()));
+        }
+        for (name, actor) in &self.people {
+            if store.person_name(actor).as_deref() != Some(name) {
+                return Err(format!("{name} has no name"));
+            }
+        }
+        let heard = store.listing(&subject(0).0.label).map(|listing| listing.heard);
+        // An index that was made anew knows when sets were first seen.
+        if heard.is_some_and(|heard| !after.heard.contains(&heard) && heard > NOW.checked_add(A_DAY).unwrap()) {
+            return Err(format!("heard at {heard:?}, not {:?}", after.heard));
+        }
+        Ok(())
+    }
+}
+
+/// Longer than any story takes.
+const A_DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// What is the same before and after must be so; what is on its way may be either.
+fn expected(what: &str, is: bool, [before, after]: [bool; 2]) -> Result<(), String> {
+    if is == before || is == after {
+        Ok(())
+    } else {
+        Err(format!("{what} is {}", if is { "there" } else { "gone" }))
+    }
+}
