@@ -1,6 +1,7 @@
 //! The store as a whole: what comes back, what heals, what is refused, what a crash leaves.
 #![expect(clippy::disallowed_methods, reason = "what others do to the folder is done here")]
 
+mod faults;
 mod platter;
 mod power_cuts;
 mod story;
@@ -20,6 +21,13 @@ use crate::domain::SkillUri;
 use crate::domain::audit::Event;
 
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+/// A folder for what is done so often that real flushes would take long: in memory, where there is such a place.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
 
 fn options(dir: &Path) -> Options {
     Options {

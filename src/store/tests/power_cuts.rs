@@ -36,7 +36,7 @@ struct Story {
 
 impl Story {
     fn told(steps: &[Step], chance: &mut StdRng) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let (root, index) = (folder.path().join("data"), folder.path().join("index"));
         fs::create_dir(&root).unwrap();
         let watch = Watch::over(&root);
@@ -70,7 +70,7 @@ impl Story {
 
     /// Cuts the power after `at` changes, of which those that `lost` names never reached the disk, and compares.
     fn cut(&self, at: usize, lost: &dyn Fn(&Done) -> bool, chance: &mut StdRng) -> Result<(), String> {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let mut platter = Platter::of(folder.path());
         for done in self.done.iter().take(at).filter(|done| !lost(done)) {
             platter.take(&done.moved(&self.root, folder.path()));

@@ -115,25 +115,44 @@ fn file_of(skill: usize, file: usize) -> VerifiedFile {
     )
 }
 
+fn token_name(at: u64) -> String {
+    format!("token {at}")
+}
+
+fn quarantine_note(when: Timestamp) -> QuarantineNote {
+    QuarantineNote {
+        origin: subject(0).0.label,
+        uri: "skill://x".to_owned(),
+        expected: Digest::of(b"good").to_string(),
+        got: None,
+        reason: "digest".to_owned(),
+        when,
+    }
+}
+
+fn listing_note(heard: Timestamp) -> ListingNote {
+    ListingNote {
+        heard,
+        era: None,
+        rejected: Vec::new(),
+        unsized_entries: Vec::new(),
+    }
+}
+
 impl Model {
     /// Does a step; what it acknowledges is in the model it gives.
     pub(super) fn after(&self, step: Step, store: &Store, at: u64) -> Result<Self, Error> {
-        let mut after = self.clone();
+        let mut after = self.attempted(step, at);
         let now = Timestamp::from_millis(NOW.as_millis() + at);
         match step {
             Step::PutSet(skill) => {
                 let (key, entry) = subject(skill);
                 store.put_set(&key, &entry, "dir", now)?;
-                after.sets.insert(skill);
             }
-            Step::PutFile(skill, file) => {
-                store.put_file(&subject(skill).0, &file_of(skill, file))?;
-                after.files.insert((skill, file));
-            }
+            Step::PutFile(skill, file) => store.put_file(&subject(skill).0, &file_of(skill, file))?,
             Step::PutFiles(skill) => {
                 let files: Vec<_> = (0..FILES).map(|file| file_of(skill, file)).collect();
                 store.put_files(&subject(skill).0, &files)?;
-                after.files.extend((0..FILES).map(|file| (skill, file)));
             }
             Step::Append(leaves) => {
                 let new = (0..leaves).map(|leaf| held(&format!("s{}", (at as usize + leaf) % SKILLS)));
@@ -141,14 +160,12 @@ impl Model {
                 after.leaves.extend(appended.into_iter().map(|(_, leaf)| leaf));
             }
             Step::NewToken => {
-                let name = format!("token {at}");
-                let (id, secret) = store.new_token(&name, now)?;
-                after.tokens.insert(name, (id, secret, true));
+                let (id, secret) = store.new_token(&token_name(at), now)?;
+                after.tokens.insert(token_name(at), (id, secret, true));
             }
             Step::RevokeToken => {
-                if let Some((id, _, opens)) = after.tokens.values_mut().find(|(_, _, opens)| *opens) {
+                if let Some((id, _, _)) = self.tokens.values().find(|(_, _, opens)| *opens) {
                     assert!(store.revoke_token(id, now)?);
-                    *opens = false;
                 }
             }
             Step::Person => {
@@ -156,39 +173,44 @@ impl Model {
                 let actor = store.person(&name)?;
                 after.people.insert(name, actor);
             }
-            Step::Quarantine => {
-                let note = QuarantineNote {
-                    origin: subject(0).0.label,
-                    uri: "skill://x".to_owned(),
-                    expected: Digest::of(b"good").to_string(),
-                    got: None,
-                    reason: "digest".to_owned(),
-                    when: now,
-                };
-                store.quarantine(b"bad", &note)?;
-            }
+            Step::Quarantine => store.quarantine(b"bad", &quarantine_note(now))?,
             Step::Listing => {
-                let note = ListingNote {
-                    heard: now,
-                    era: None,
-                    rejected: Vec::new(),
-                    unsized_entries: Vec::new(),
-                };
-                store.put_listing(&subject(0).0.label, &note);
+                store.put_listing(&subject(0).0.label, &listing_note(now));
                 after.heard.insert(now);
             }
-            Step::RemoveOrigin(skill) => {
-                store.remove_origin(&subject(skill).0.label)?;
-                after.sets.remove(&skill);
-                after.files.retain(|(of, _)| *of != skill);
-            }
+            Step::RemoveOrigin(skill) => drop(store.remove_origin(&subject(skill).0.label)?),
         }
         Ok(after)
     }
 
-    /// Compares a store with what was acknowledged before (`self`) and what was on its way (`after`): that is there
-    /// wholly or not at all.
-    pub(super) fn compare(&self, after: &Self, store: &Store) -> Result<(), String> {
+    /// What may be there of a step that failed: all of it or less, but no leaf.
+    pub(super) fn attempted(&self, step: Step, at: u64) -> Self {
+        let mut after = self.clone();
+        match step {
+            Step::PutSet(skill) => drop(after.sets.insert(skill)),
+            Step::PutFile(skill, file) => drop(after.files.insert((skill, file))),
+            Step::PutFiles(skill) => after.files.extend((0..FILES).map(|file| (skill, file))),
+            Step::NewToken => {
+                let unknown = ("tok-0000000000000000".parse().unwrap(), String::new(), true);
+                after.tokens.insert(token_name(at), unknown);
+            }
+            Step::RevokeToken => {
+                if let Some((_, _, opens)) = after.tokens.values_mut().find(|(_, _, opens)| *opens) {
+                    *opens = false;
+                }
+            }
+            Step::RemoveOrigin(skill) => {
+                after.sets.remove(&skill);
+                after.files.retain(|(of, _)| *of != skill);
+            }
+            Step::Append(_) | Step::Person | Step::Quarantine | Step::Listing => {}
+        }
+        after
+    }
+
+    /// Compares what a store answers with what was acknowledged before (`self`) and what was on its way (`after`): that
+    /// is there wholly or not at all.
+    pub(super) fn compare_answers(&self, after: &Self, store: &Store) -> Result<(), String> {
         let found = leaves(store);
         if found != self.leaves && found != after.leaves {
             return Err(format!(
@@ -198,12 +220,17 @@ impl Model {
                 after.leaves.len()
             ));
         }
+        self.compare_content(after, store)?;
+        self.compare_callers(after, store)
+    }
+
+    /// The same, and that everything on the disk is sound.
+    pub(super) fn compare(&self, after: &Self, store: &Store) -> Result<(), String> {
+        self.compare_answers(after, store)?;
         let faults = faults(store);
         if !faults.is_empty() {
             return Err(format!("the log: {faults:?}"));
         }
-        self.compare_content(after, store)?;
-        self.compare_callers(after, store)?;
         let report = store.verify(&mut |_| {}).map_err(|error| error.to_string())?;
         // Of a file that was on its way, the name may be on the disk before that of the note beside it.
         let is_whole = |damage: &Damage| damage.what != Damaged::Media || self.files == after.files;
