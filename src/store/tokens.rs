@@ -66,7 +66,14 @@ pub(super) struct Tokens {
     disk: Arc<Disk>,
     dir: PathBuf,
     /// By the digest of the secret.
-    known: Mutex<HashMap<Digest, TokenNote>>,
+    known: Mutex<HashMap<Digest, Token>>,
+}
+
+/// A token, and whether its file says the same of it.
+#[derive(Debug)]
+struct Token {
+    note: TokenNote,
+    is_written: bool,
 }
 
 impl Tokens {
@@ -77,7 +84,9 @@ impl Tokens {
         for name in durable::names(&dir)? {
             match read(&dir.join(&name))? {
                 Some(note) if name == file_name(&note.id) => {
-                    known.insert(note.hash, note);
+                    let hash = note.hash;
+                    let is_written = true;
+                    known.insert(hash, Token { note, is_written });
                 }
                 Some(_) | None => tracing::warn!(name, "a file in tokens/ is no token"),
             }
@@ -103,36 +112,39 @@ impl Tokens {
             revoked: None,
         };
         self.write(&note, Place::New)?;
-        let id = note.id.clone();
-        self.known.lock().insert(note.hash, note);
+        let (id, hash, is_written) = (note.id.clone(), note.hash, true);
+        self.known.lock().insert(hash, Token { note, is_written });
         Ok((id, secret))
     }
 
     /// All tokens, the oldest first.
     pub(super) fn all(&self) -> Vec<TokenNote> {
-        let mut notes: Vec<_> = self.known.lock().values().cloned().collect();
+        let mut notes: Vec<_> = self.known.lock().values().map(|token| token.note.clone()).collect();
         notes.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         notes
     }
 
-    /// Ends a token; says whether there was a live one. It ends at once, also when that cannot be made durable.
+    /// Ends a token; says whether there was a live one. It ends at once, also when that cannot be made durable; then asking
+    /// again tries that again.
     pub(super) fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<bool, Error> {
         let mut known = self.known.lock();
-        let Some(note) = known.values_mut().find(|note| &note.id == id) else {
+        let Some(token) = known.values_mut().find(|token| &token.note.id == id) else {
             return Ok(false);
         };
-        if note.revoked.is_some() {
+        if token.note.revoked.is_some() && token.is_written {
             return Ok(false);
         }
-        note.revoked = Some(now);
-        self.write(note, Place::Over)?;
+        token.note.revoked.get_or_insert(now);
+        token.is_written = false;
+        self.write(&token.note, Place::Over)?;
+        token.is_written = true;
         Ok(true)
     }
 
     /// The live token with this secret.
     pub(super) fn by_secret(&self, secret: &str) -> Option<TokenNote> {
         let known = self.known.lock();
-        let note = known.get(&Digest::of(secret.as_bytes()))?;
+        let Token { note, .. } = known.get(&Digest::of(secret.as_bytes()))?;
         note.revoked.is_none().then(|| note.clone())
     }
 
@@ -233,6 +245,19 @@ mod tests {
         assert!(matches!(tokens.revoke(&id, NOW), Err(Error::WritingStopped)));
         assert_eq!(tokens.by_secret(&secret), None);
         assert!(matches!(tokens.make("x", NOW), Err(Error::WritingStopped)));
+    }
+
+    #[test]
+    fn a_revocation_that_had_no_room_is_written_when_it_is_asked_for_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = tokens(dir.path());
+        let (id, secret) = tokens.make("ci", NOW).unwrap();
+        tokens.disk.watch.arm(0, rustix::io::Errno::NOSPC);
+        assert!(matches!(tokens.revoke(&id, NOW), Err(Error::NoSpace { .. })));
+        assert_eq!(tokens.by_secret(&secret), None);
+        assert!(tokens.revoke(&id, NOW).unwrap());
+        assert!(!tokens.revoke(&id, NOW).unwrap());
+        assert_eq!(self::tokens(dir.path()).by_secret(&secret), None);
     }
 
     #[test]
