@@ -17,9 +17,9 @@ use crate::domain::Label;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
-use crate::domain::audit::Actor;
 use crate::gateway::By;
 use crate::gateway::Gateway;
+use crate::gateway::Who;
 
 /// One thing that an operator asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,10 +191,10 @@ pub struct NewToken {
 pub(super) type Lines = UnboundedSender<Event>;
 
 impl Command {
-    /// Carries the command out for `actor`, telling `lines` how far it is.
-    pub(super) async fn run(self, gateway: &Gateway, actor: Actor, lines: &Lines) -> Result<Value, Failure> {
+    /// Carries the command out for a person, telling `lines` how far it is.
+    pub(super) async fn run(self, gateway: &Gateway, person: String, lines: &Lines) -> Result<Value, Failure> {
         let by = |note| By {
-            actor: actor.clone(),
+            who: Who::Person(person.clone()),
             note,
         };
         match self {

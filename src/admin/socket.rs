@@ -28,7 +28,6 @@ use tokio::sync::mpsc;
 
 use super::command::Command;
 use super::command::Event;
-use super::failure::Failure;
 use crate::gateway::Gateway;
 
 /// Why the socket did not come about.
@@ -100,10 +99,7 @@ async fn command(
     let worker = gateway.clone();
     // A task of its own: a caller that leaves does not stop a decision half-way.
     drop(gateway.shutdown().spawn(async move {
-        let outcome = match worker.person(&format!("uid:{uid}")).await {
-            Ok(actor) => command.run(&worker, actor, &lines).await,
-            Err(error) => Err(Failure::from(error)),
-        };
+        let outcome = command.run(&worker, format!("uid:{uid}"), &lines).await;
         let last = outcome.map_or_else(Event::Failed, Event::Done);
         let _gone = lines.send(last).is_err();
     }));

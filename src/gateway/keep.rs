@@ -1,11 +1,10 @@
-//! What concerns the data folder alone: verification, the log, tokens, people, the socket's place.
+//! What concerns the data folder alone: verification, the log, tokens, the socket's place.
 
 use std::path::PathBuf;
 
 use super::Error;
 use super::Gateway;
 use super::TokenStatus;
-use crate::domain::audit::Actor;
 use crate::store::LogReport;
 use crate::store::RebuildReport;
 use crate::store::Store;
@@ -14,16 +13,6 @@ use crate::store::TokenNote;
 use crate::store::VerifyReport;
 
 impl Gateway {
-    /// The person behind a name, as the record names people.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Store`] when a new person cannot be written down.
-    pub async fn person(&self, name: &str) -> Result<Actor, Error> {
-        let name = name.to_owned();
-        self.0.on_disk(move |store| store.person(&name)).await
-    }
-
     /// Where the socket for operators' commands is to be: nothing lies there when this returns.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
 use crate::domain::audit::clip;
 use crate::domain::decide;
+use crate::store;
 use crate::store::NewLeaf;
 use crate::store::Store;
 
@@ -51,16 +52,35 @@ pub(super) struct Ledger {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By {
     /// Who.
-    pub actor: Actor,
+    pub who: Who,
     /// Their words; what is too long is cut with a mark.
     pub note: Option<String>,
+}
+
+/// Who decides. A person's commitment is made when the decision is recorded: what closes does not wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The gateway, by its rules.
+    Gateway,
+    /// The person of this name.
+    Person(String),
+}
+
+impl Who {
+    /// Who it is on the record, which is written down when it is new.
+    fn actor(&self, store: &Store) -> Result<Actor, store::Error> {
+        match self {
+            Self::Gateway => Ok(Actor::Gateway),
+            Self::Person(name) => store.person(name),
+        }
+    }
 }
 
 impl By {
     /// The gateway itself, by its rules.
     pub(super) fn gateway() -> Self {
         Self {
-            actor: Actor::Gateway,
+            who: Who::Gateway,
             note: None,
         }
     }
@@ -140,14 +160,17 @@ impl Inner {
         if events.is_empty() {
             return Ok(());
         }
-        let leaf = |event| NewLeaf {
-            actor: by.actor.clone(),
-            event,
-            note: by.note.as_deref().map(clip),
+        let (by, now) = (by.clone(), self.clock.now());
+        let record = move |store: &Store| {
+            let actor = by.who.actor(store)?;
+            let leaf = |event| NewLeaf {
+                actor: actor.clone(),
+                event,
+                note: by.note.as_deref().map(clip),
+            };
+            store.append(events.into_iter().map(leaf).collect(), now)
         };
-        let leaves: Vec<_> = events.into_iter().map(leaf).collect();
-        let now = self.clock.now();
-        let appended = self.on_disk(move |store| store.append(leaves, now)).await?;
+        let appended = self.on_disk(record).await?;
         for (index, leaf) in &appended {
             ledger.record.apply(*index, leaf);
             let skill = leaf.event.skill().map(|key| key.uri.as_str());

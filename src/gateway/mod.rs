@@ -54,6 +54,7 @@ pub use catalog::Served;
 pub use catalog::View;
 pub use ledger::By;
 use ledger::Ledger;
+pub use ledger::Who;
 pub use memory::EncodedFile;
 use memory::Memory;
 use obtain::Flight;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::support::REFUNDS;
 use crate::support::client::Host;
+use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
@@ -298,6 +299,22 @@ async fn a_closing_decision_that_cannot_be_recorded_is_in_force_and_no_refresh_o
         }
         gateway.abandon();
     }
+}
+
+#[tokio::test]
+async fn somebody_who_was_never_written_down_closes_and_looks_also_when_nothing_can_be_written() {
+    let (_origin, mut gateway, _) = approved().await;
+    assert_eq!(gateway.stop().await, 0);
+    for person in disk::files(&gateway.data().join("people")) {
+        disk::remove(&person);
+    }
+    gateway.start().await;
+    gateway.write_no_more();
+    let decided = gateway.cli(&["revoke", "acme/refunds"]).await.expect(2);
+    assert!(decided.err.contains("in force, not yet recorded"), "{decided:?}");
+    gateway.cli(&["show", "acme/refunds"]).await.expect(0);
+    assert_eq!(gateway.host().uris().await, [""; 0]);
+    gateway.abandon();
 }
 
 #[tokio::test]

@@ -14,6 +14,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Takes a file away.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn remove(path: &Path) {
+    fs::remove_file(path).unwrap();
+}
+
 /// Changes one byte of a file in place.
 pub(crate) fn flip_a_byte(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
