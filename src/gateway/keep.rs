@@ -94,10 +94,16 @@ impl Gateway {
     pub async fn revoke_tokens(&self, id_or_name: &str) -> Result<u64, Error> {
         let now = self.0.clock.now();
         let meant = |token: &TokenNote| token.id.to_string() == id_or_name || token.name == id_or_name;
-        let mut revoked = 0;
+        let (mut revoked, mut failed) = (0, None);
         for token in self.0.store.tokens().into_iter().filter(meant) {
-            let ended = self.0.on_disk(move |store| store.revoke_token(&token.id, now)).await;
-            revoked += u64::from(ended.map_err(|error| Error::NotRecorded(Box::new(error)))?);
+            // One that cannot be written does not keep the others alive.
+            match self.0.on_disk(move |store| store.revoke_token(&token.id, now)).await {
+                Ok(ended) => revoked += u64::from(ended),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(Error::NotRecorded(Box::new(error)));
         }
         Ok(revoked)
     }

@@ -300,6 +300,32 @@ async fn with_tokens_nobody_is_served_without_one() {
 }
 
 #[tokio::test]
+async fn tokens_of_one_name_all_end_also_when_that_cannot_be_written() {
+    let origin = Origin::with([refunds()]);
+    let gateway = Setup::new()
+        .origin("acme", &origin)
+        .set("server.auth = \"token\"")
+        .start()
+        .await;
+    let mut hosts = Vec::new();
+    for _ in 0..3 {
+        let made = gateway.cli(&["token", "new", "laptops"]).await.expect(0);
+        let token = made.out.split_whitespace().last().unwrap().to_owned();
+        hosts.push(gateway.host().with_token(&token));
+    }
+    for host in &hosts {
+        host.list().await.result();
+    }
+    gateway.write_no_more();
+    let revoked = gateway.cli(&["token", "revoke", "laptops"]).await.expect(2);
+    assert!(revoked.err.contains("in force, not yet recorded"), "{revoked:?}");
+    for host in &hosts {
+        assert_eq!(host.list().await.status, 401);
+    }
+    gateway.abandon();
+}
+
+#[tokio::test]
 async fn an_address_that_others_can_reach_needs_tls_and_tokens() {
     for (settings, mentions) in [
         (vec!["server.listen = \"0.0.0.0:0\""], "server.listen"),
