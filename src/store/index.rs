@@ -64,6 +64,18 @@ pub struct ListingNote {
     pub unsized_entries: Vec<String>,
 }
 
+impl ListingNote {
+    /// What stored sets tell of an origin: that it was heard when the latest of them was first seen.
+    pub(super) fn of_sets(heard: Timestamp) -> Self {
+        Self {
+            heard,
+            era: None,
+            rejected: Vec::new(),
+            unsized_entries: Vec::new(),
+        }
+    }
+}
+
 /// An entry that was not published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RejectedNote {

@@ -334,9 +334,15 @@ impl Store {
         self.0.index.put(label, listing);
     }
 
-    /// What was last heard of an origin.
+    /// What was last heard of an origin; where the index does not know, when its stored sets were first seen.
     pub fn listing(&self, label: &Label) -> Option<ListingNote> {
-        self.0.index.listing(label)
+        self.0.index.listing(label).or_else(|| {
+            let heard = self.0.content.latest_set_of(label).unwrap_or_else(|error| {
+                tracing::error!(%label, %error, "the stored sets of an origin cannot be listed");
+                None
+            });
+            heard.map(ListingNote::of_sets)
+        })
     }
 
     /// Makes the index anew from the stored sets. What only an origin can say again (entries that it had wrong) is
@@ -361,13 +367,7 @@ impl Store {
         })?;
         for (label, heard) in heard {
             report.origins += 1;
-            let note = ListingNote {
-                heard,
-                era: None,
-                rejected: Vec::new(),
-                unsized_entries: Vec::new(),
-            };
-            self.put_listing(&label, &note);
+            self.put_listing(&label, &ListingNote::of_sets(heard));
         }
         Ok(report)
     }

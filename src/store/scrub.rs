@@ -105,42 +105,46 @@ impl Content {
     pub(super) fn each_skill(&self, each: &mut EachFolder<'_>) -> Result<(), Error> {
         for label_name in durable::names(&self.dir)? {
             let label_dir = self.dir.join(&label_name);
-            let (Ok(label), true) = (label_name.parse::<Label>(), is_folder(&label_dir)) else {
-                each(&label_dir, None)?;
-                continue;
-            };
-            for skill_name in durable::names(&label_dir)? {
-                let dir = label_dir.join(&skill_name);
-                let uri = if is_folder(&dir) {
-                    uri_of(&dir, &skill_name)?
-                } else {
-                    None
-                };
-                let key = uri.map(|uri| SkillKey {
-                    label: label.clone(),
-                    uri,
-                });
-                each(&dir, key)?;
+            match label_name.parse::<Label>() {
+                Ok(label) if is_folder(&label_dir) => self.each_skill_of(&label, each)?,
+                Ok(_) | Err(_) => each(&label_dir, None)?,
             }
+        }
+        Ok(())
+    }
+
+    fn each_skill_of(&self, label: &Label, each: &mut EachFolder<'_>) -> Result<(), Error> {
+        let label_dir = self.dir.join(label.as_str());
+        for skill_name in durable::names(&label_dir)? {
+            let dir = label_dir.join(&skill_name);
+            let uri = if is_folder(&dir) {
+                uri_of(&dir, &skill_name)?
+            } else {
+                None
+            };
+            let key = uri.map(|uri| SkillKey {
+                label: label.clone(),
+                uri,
+            });
+            each(&dir, key)?;
         }
         Ok(())
     }
 
     /// Visits every stored set that is whole, with the time it was first seen.
     pub(super) fn each_set(&self, each: &mut dyn FnMut(&SkillKey, Timestamp)) -> Result<(), Error> {
-        self.each_skill(&mut |dir, key| {
-            let Some(key) = key else {
-                return Ok(());
-            };
-            for name in durable::names(dir)? {
-                if let Some(set) = sets::set_named(&name)
-                    && let StoredSet::Whole(_, seen) = sets::load(&dir.join(&name), &key, set)?
-                {
-                    each(&key, seen);
-                }
-            }
-            Ok(())
-        })
+        self.each_skill(&mut |dir, key| key.map_or(Ok(()), |key| each_set_in(dir, &key, each)))
+    }
+
+    /// When the latest of an origin's stored sets was first seen.
+    pub(super) fn latest_set_of(&self, label: &Label) -> Result<Option<Timestamp>, Error> {
+        let mut latest = None;
+        self.each_skill_of(label, &mut |dir, key| {
+            key.map_or(Ok(()), |key| {
+                each_set_in(dir, &key, &mut |_, seen| latest = latest.max(Some(seen)))
+            })
+        })?;
+        Ok(latest)
     }
 
     fn verify_skill(
@@ -239,6 +243,17 @@ impl Name {
             None => Digest::from_hex(name).map_or(Self::Stranger, Self::File),
         }
     }
+}
+
+fn each_set_in(dir: &Path, key: &SkillKey, each: &mut dyn FnMut(&SkillKey, Timestamp)) -> Result<(), Error> {
+    for name in durable::names(dir)? {
+        if let Some(set) = sets::set_named(&name)
+            && let StoredSet::Whole(_, seen) = sets::load(&dir.join(&name), key, set)?
+        {
+            each(key, seen);
+        }
+    }
+    Ok(())
 }
 
 /// Says whether a path is a folder itself and no link to one.

@@ -4,6 +4,7 @@
 mod faults;
 mod platter;
 mod power_cuts;
+mod rot;
 mod story;
 
 use std::fs;
@@ -205,7 +206,8 @@ fn what_was_stored_is_read_back_after_a_restart() {
         ..key.clone()
     };
     assert!(store.set(&other, entry.set()).is_none());
-    assert_eq!(store.listing(&key.label), None);
+    assert_eq!(store.listing(&key.label).unwrap().heard, NOW);
+    assert_eq!(store.listing(&"unheard".parse().unwrap()), None);
     let report = store.verify(&mut |_| {}).unwrap();
     assert_eq!((report.files, report.sets), (2, 1));
     assert!(report.damaged.is_empty() && report.strangers.is_empty(), "{report:?}");

@@ -3,6 +3,7 @@
 use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
 
 use super::platter::Platter;
 use super::story::Model;
@@ -29,15 +30,15 @@ struct Story {
     /// How many changes had been made, and the model, after each step.
     marks: Vec<(usize, Model)>,
     root: PathBuf,
-    /// The index as it lay at some moment.
-    index: PathBuf,
+    /// The index as it lay after so many changes.
+    indexes: Vec<(usize, PathBuf)>,
     _folder: tempfile::TempDir,
 }
 
 impl Story {
     fn told(steps: &[Step], chance: &mut StdRng) -> Self {
         let folder = scratch();
-        let (root, index) = (folder.path().join("data"), folder.path().join("index"));
+        let (root, mut indexes) = (folder.path().join("data"), Vec::new());
         fs::create_dir(&root).unwrap();
         let watch = Watch::over(&root);
         watch.record();
@@ -50,10 +51,9 @@ impl Story {
             marks.push((watch.recorded(), model.clone()));
             if chance.random_bool(0.1) {
                 drop(store);
-                if index.exists() {
-                    fs::remove_dir_all(&index).unwrap();
-                }
+                let index = folder.path().join(format!("index-{at}"));
                 copy_tree(&root.join("index"), &index);
+                indexes.push((watch.recorded(), index));
                 store = open(&root).unwrap();
                 marks.push((watch.recorded(), model.clone()));
             }
@@ -63,7 +63,7 @@ impl Story {
             done: watch.take_record(),
             marks,
             root,
-            index,
+            indexes,
             _folder: folder,
         }
     }
@@ -80,7 +80,7 @@ impl Story {
         let (before, after) = (&self.marks[before.min(after)].1, &self.marks[after].1);
         let first = folder.path().join("first");
         platter.cut(&first, chance);
-        self.harm_index(&first.join("index"), chance);
+        self.harm_index(&first.join("index"), at, chance);
         if chance.random_bool(0.5) {
             return start_and_compare(&first, before, after);
         }
@@ -95,20 +95,21 @@ impl Story {
             platter.take(done);
         }
         platter.cut(&second, chance);
-        self.harm_index(&second.join("index"), chance);
+        self.harm_index(&second.join("index"), at, chance);
         start_and_compare(&second, before, after)
     }
 
-    /// The index is gone, an old one, or a damaged one: it must make no difference.
-    fn harm_index(&self, index: &Path, chance: &mut StdRng) {
+    /// The index is gone, an older one, or a damaged one: it must make no difference.
+    fn harm_index(&self, index: &Path, at: usize, chance: &mut StdRng) {
         if index.exists() {
             fs::remove_dir_all(index).unwrap();
         }
+        let older: Vec<_> = self.indexes.iter().filter(|(made, _)| *made <= at).collect();
         let is_begun = index.with_file_name("FORMAT").exists();
-        if !is_begun || !self.index.exists() || chance.random_bool(0.3) {
+        let Some((_, older)) = older.choose(chance).filter(|_| is_begun && chance.random_bool(0.7)) else {
             return;
-        }
-        copy_tree(&self.index, index);
+        };
+        copy_tree(older, index);
         for path in files_below(index) {
             if chance.random_bool(0.3) {
                 let len = fs::metadata(&path).unwrap().len();
@@ -213,13 +214,13 @@ fn is_dir_sync(done: &Done, end: &str) -> bool {
 }
 
 /// Chances that the seed in the environment repeats.
-fn seeded() -> StdRng {
+pub(super) fn seeded() -> StdRng {
     let seed = number("PORTCULLIS_CRASH_SEED", rand::random());
     println!("PORTCULLIS_CRASH_SEED={seed}");
     StdRng::seed_from_u64(seed)
 }
 
 /// A number from the environment.
-fn number(name: &str, otherwise: u64) -> u64 {
+pub(super) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
 }

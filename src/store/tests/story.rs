@@ -12,6 +12,9 @@ use super::*;
 /// Skills that stories are about; a long URI lies in a sidecar.
 const SKILLS: usize = 4;
 
+/// The one whose origin is listed.
+const LISTED: usize = 1;
+
 /// Files of each; more than a batch flushes one by one.
 const FILES: usize = 9;
 
@@ -40,6 +43,8 @@ pub(super) struct Model {
     tokens: BTreeMap<String, (TokenId, String, bool)>,
     people: BTreeMap<String, Actor>,
     heard: BTreeSet<Timestamp>,
+    /// When the set of each skill was first seen.
+    seen: BTreeMap<usize, Timestamp>,
 }
 
 impl Step {
@@ -130,15 +135,6 @@ fn quarantine_note(when: Timestamp) -> QuarantineNote {
     }
 }
 
-fn listing_note(heard: Timestamp) -> ListingNote {
-    ListingNote {
-        heard,
-        era: None,
-        rejected: Vec::new(),
-        unsized_entries: Vec::new(),
-    }
-}
-
 impl Model {
     /// Does a step; what it acknowledges is in the model it gives.
     pub(super) fn after(&self, step: Step, store: &Store, at: u64) -> Result<Self, Error> {
@@ -148,6 +144,7 @@ impl Model {
             Step::PutSet(skill) => {
                 let (key, entry) = subject(skill);
                 store.put_set(&key, &entry, "dir", now)?;
+                after.seen.entry(skill).or_insert(now);
             }
             Step::PutFile(skill, file) => store.put_file(&subject(skill).0, &file_of(skill, file))?,
             Step::PutFiles(skill) => {
@@ -175,7 +172,7 @@ impl Model {
             }
             Step::Quarantine => store.quarantine(b"bad", &quarantine_note(now))?,
             Step::Listing => {
-                store.put_listing(&subject(0).0.label, &listing_note(now));
+                store.put_listing(&subject(LISTED).0.label, &ListingNote::of_sets(now));
                 after.heard.insert(now);
             }
             Step::RemoveOrigin(skill) => drop(store.remove_origin(&subject(skill).0.label)?),
@@ -201,6 +198,7 @@ impl Model {
             }
             Step::RemoveOrigin(skill) => {
                 after.sets.remove(&skill);
+                after.seen.remove(&skill);
                 after.files.retain(|(of, _)| *of != skill);
             }
             Step::Append(_) | Step::Person | Step::Quarantine | Step::Listing => {}
@@ -287,17 +285,16 @@ impl Model {
                 return Err(format!("{name} has no name"));
             }
         }
-        let heard = store.listing(&subject(0).0.label).map(|listing| listing.heard);
-        // An index that was made anew knows when sets were first seen.
-        if heard.is_some_and(|heard| !after.heard.contains(&heard) && heard > NOW.checked_add(A_DAY).unwrap()) {
-            return Err(format!("heard at {heard:?}, not {:?}", after.heard));
+        let heard = store.listing(&subject(LISTED).0.label).map(|listing| listing.heard);
+        let known = |model: &Self| model.heard.iter().chain(model.seen.get(&LISTED)).max().copied();
+        // The index may be an old one, or one that knows no more than when sets were first seen.
+        let latest = known(after).or_else(|| known(self));
+        if heard > latest || heard.is_none() && self.sets.contains(&LISTED) && after.sets.contains(&LISTED) {
+            return Err(format!("heard at {heard:?}, not {latest:?}"));
         }
         Ok(())
     }
 }
-
-/// Longer than any story takes.
-const A_DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 /// What is the same before and after must be so; what is on its way may be either.
 fn expected(what: &str, is: bool, [before, after]: [bool; 2]) -> Result<(), String> {
