@@ -24,7 +24,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The folder's layout is not one that this version knows; nothing in it was touched.
-    #[error("{} has the layout {found:?}, which this version does not know", dir.display())]
+    #[error("{}/FORMAT says {found:?}, which this version does not know", dir.display())]
     UnknownFormat {
         /// The folder.
         dir: PathBuf,

@@ -54,7 +54,10 @@ impl LogKey {
         let text = text.trim_end();
         let signer = StandardSigner::new(text).map_err(|error| bad(&error.to_string()))?;
         if signed_note::Signer::name(&signer) != origin {
-            return Err(bad("it is the key of another log"));
+            let other = signed_note::Signer::name(&signer);
+            return Err(bad(&format!(
+                "it is the key of {other}, but by FORMAT this log is {origin}"
+            )));
         }
         let seed = text
             .splitn(5, '+')

@@ -78,7 +78,7 @@ fn store_id(dir: &Path) -> Result<Option<String>, Error> {
             Some(id) => Ok(Some(id.to_owned())),
             None => Err(Error::UnknownFormat {
                 dir: dir.to_owned(),
-                found: text.lines().next().unwrap_or_default().to_owned(),
+                found: text.trim_end().to_owned(),
             }),
         };
     }
