@@ -227,7 +227,7 @@ impl Command {
             Self::Verify => {
                 let report = gateway.verify(counted(lines)).await?;
                 value(&Checked {
-                    intact: report.damaged.is_empty(),
+                    intact: report.is_sound(),
                     report: value(&report)?,
                 })
             }

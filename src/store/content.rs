@@ -1,6 +1,6 @@
 //! Verified files of skills: `content/<label>/<skill>/<hex>` and how each came, `<hex>.json` (design §6).
 //!
-//! Imports `durable`, `folder`, `quarantine` and `domain`. A file is named by the digest of its bytes, is never rewritten,
+//! Imports `durable`, `folder`, `note`, `quarantine` and `domain`. A file is named by the digest of its bytes, is never rewritten,
 //! and is hashed again whenever it is read. One that no longer is what its name says leaves for quarantine, so that the
 //! next put heals it.
 
@@ -29,6 +29,7 @@ use super::durable::Found;
 use super::durable::Place;
 use super::error::Error;
 use super::folder;
+use super::note;
 use super::quarantine::Quarantine;
 use super::quarantine::QuarantineNote;
 use super::sets::SetCache;
@@ -45,7 +46,7 @@ use crate::domain::VerifiedFile;
 const KEEP_FREE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Bytes of a media note that are read.
-pub(super) const MAX_MEDIA_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_MEDIA_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Locks over the skills; two skills share one now and then.
 const STRIPES: usize = 16;
@@ -129,7 +130,7 @@ impl Content {
             let (_, note, changed) = match notes.entry(file.digest()) {
                 std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::btree_map::Entry::Vacant(new) => {
-                    let note = media_note(&self.media_path(key, file.digest()))?.unwrap_or_default();
+                    let note = media_note(&self.skill_dir(key), file.digest())?.unwrap_or_default();
                     new.insert((file, note, false))
                 }
             };
@@ -140,8 +141,8 @@ impl Content {
         }
         // Notes get their names first: one without its file is no harm, a file without its note is damage.
         for (digest, (_, note, _)) in notes.iter().filter(|(_, (_, _, changed))| *changed) {
-            let text = serde_json::to_vec_pretty(note).unwrap_or_default();
-            plan.add(&self.media_path(key, *digest), &text, durable::PRIVATE, Place::Over)?;
+            let sealed = note::seal(&media_name(*digest), note);
+            plan.add(&self.media_path(key, *digest), &sealed, durable::PRIVATE, Place::Over)?;
         }
         for (file, _, _) in notes.values() {
             self.put_bytes(&mut plan, key, file)?;
@@ -191,7 +192,7 @@ impl Content {
 
     /// How the bytes came under the resource's URI, or under any; else what the bytes themselves allow.
     fn media(&self, key: &SkillKey, resource: &Resource, bytes: &[u8]) -> Result<Media, Error> {
-        let note = media_note(&self.media_path(key, resource.digest))?.unwrap_or_default();
+        let note = media_note(&self.skill_dir(key), resource.digest)?.unwrap_or_default();
         let known = note.get(&resource.uri).or_else(|| note.values().next());
         Ok(known.cloned().unwrap_or_else(|| Media {
             form: if std::str::from_utf8(bytes).is_ok() {
@@ -274,7 +275,7 @@ impl Content {
     }
 
     fn media_path(&self, key: &SkillKey, digest: Digest) -> PathBuf {
-        self.skill_dir(key).join(format!("{}.json", digest.hex()))
+        self.skill_dir(key).join(media_name(digest))
     }
 
     /// Keeps others from changing these skills' folders.
@@ -406,10 +407,15 @@ fn digest_of(mut file: File) -> io::Result<Digest> {
     Digest::from_hex(&hex).map_err(io::Error::other)
 }
 
-/// How bytes came, unless the note is missing or unreadable.
-pub(super) fn media_note(path: &Path) -> Result<Option<MediaNote>, Error> {
-    let bytes = durable::read(path, MAX_MEDIA_BYTES)?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+/// How bytes came, unless the note is missing or not what was written.
+pub(super) fn media_note(skill_dir: &Path, digest: Digest) -> Result<Option<MediaNote>, Error> {
+    let name = media_name(digest);
+    let bytes = durable::read(&skill_dir.join(&name), MAX_MEDIA_BYTES)?;
+    Ok(bytes.and_then(|bytes| note::open(&name, &bytes)))
+}
+
+fn media_name(digest: Digest) -> String {
+    format!("{}.json", digest.hex())
 }
 
 /// The sum of the lengths of all files below a folder.

@@ -29,7 +29,8 @@ pub(super) fn name(uri: &SkillUri) -> String {
 
 /// Says whether a name is a hash, so that the URI lies in the sidecar.
 pub(super) fn is_hashed(name: &str) -> bool {
-    name.starts_with(HASHED)
+    name.strip_prefix(HASHED)
+        .is_some_and(|hex| Digest::from_hex(hex).is_ok())
 }
 
 /// The URI whose folder has this name; `sidecar` is what its sidecar says.

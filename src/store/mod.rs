@@ -19,6 +19,7 @@ mod journal;
 mod key;
 mod location;
 mod log;
+mod note;
 mod people;
 mod quarantine;
 mod scrub;
@@ -260,13 +261,17 @@ impl Store {
         }
     }
 
-    /// Hashes everything in `content/` again. What is damaged is put aside; strangers are reported and stay.
+    /// Hashes everything in `content/` again, and looks at the notes about people and tokens. What is damaged of content is
+    /// put aside; strangers are reported and stay.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] when a folder cannot be listed.
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, Error> {
-        self.0.content.verify(progress)
+        let mut report = self.0.content.verify(progress)?;
+        report.unreadable.extend(self.0.people.unreadable()?);
+        report.unreadable.extend(self.0.tokens.unreadable()?);
+        Ok(report)
     }
 
     /// Gives every leaf of the log in order; says how many there are.

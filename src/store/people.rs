@@ -52,12 +52,9 @@ impl People {
         disk.make_dir(&dir)?;
         let mut known = HashMap::new();
         for name in durable::names(&dir)? {
-            match read(&dir.join(&name))? {
-                Some(person) if name == format!("{}.json", person.hash()) => {
-                    let hash = person.hash();
-                    known.insert(person.name, hash);
-                }
-                Some(_) | None => tracing::warn!(name, "a file in people/ opens no commitment"),
+            match read(&dir, &name)? {
+                Some((person, hash)) => drop(known.insert(person.name, hash)),
+                None => tracing::warn!(name, "a file in people/ opens no commitment"),
             }
         }
         Ok(Self {
@@ -85,6 +82,17 @@ impl People {
         Ok(Actor::Person(format!("{PREFIX}{hash}")))
     }
 
+    /// The files that open no commitment.
+    pub(super) fn unreadable(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut unreadable = Vec::new();
+        for name in durable::names(&self.dir)? {
+            if read(&self.dir, &name)?.is_none() {
+                unreadable.push(self.dir.join(name));
+            }
+        }
+        Ok(unreadable)
+    }
+
     /// The name behind a commitment, unless it was erased.
     pub(super) fn name(&self, actor: &Actor) -> Option<String> {
         let Actor::Person(commitment) = actor else {
@@ -99,9 +107,14 @@ impl People {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Person>, Error> {
-    let bytes = durable::read(path, MAX_PERSON_BYTES)?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+/// The person in a file, and the hash that is its name too.
+fn read(dir: &Path, name: &str) -> Result<Option<(Person, String)>, Error> {
+    let bytes = durable::read(&dir.join(name), MAX_PERSON_BYTES)?;
+    let person: Option<Person> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let known = person.map(|person| (person.hash(), person));
+    Ok(known
+        .filter(|(hash, _)| name == format!("{hash}.json"))
+        .map(|(hash, person)| (person, hash)))
 }
 
 #[cfg(test)]

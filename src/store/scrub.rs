@@ -46,6 +46,8 @@ pub struct VerifyReport {
     pub sets: u64,
     /// What is not as it was stored.
     pub damaged: Vec<Damage>,
+    /// Notes of ours that are not what was written (a person, a token, the URI of a skill): as good as lost.
+    pub unreadable: Vec<PathBuf>,
     /// Paths below `content/` that are none of ours; they stay.
     pub strangers: Vec<PathBuf>,
 }
@@ -87,12 +89,23 @@ enum Name {
     Stranger,
 }
 
+impl VerifyReport {
+    /// Says whether everything of ours is as it was stored.
+    pub fn is_sound(&self) -> bool {
+        self.damaged.is_empty() && self.unreadable.is_empty()
+    }
+}
+
 impl Content {
     /// Checks everything, putting aside what is damaged.
     pub(super) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, Error> {
         let mut report = VerifyReport::default();
         self.each_skill(&mut |dir, key| match key {
             Some(key) => self.verify_skill(dir, &key, &mut report, progress),
+            None if is_hashed(dir) => {
+                report.unreadable.push(dir.join(folder::SIDECAR));
+                Ok(())
+            }
             None => {
                 report.strangers.push(dir.to_owned());
                 Ok(())
@@ -197,7 +210,8 @@ impl Content {
                 return Ok(());
             }
         }
-        if content::media_note(&path.with_extension("json"))?.is_none_or(|note| note.is_empty()) {
+        let dir = path.parent().unwrap_or(&self.dir);
+        if content::media_note(dir, digest)?.is_none_or(|note| note.is_empty()) {
             report
                 .damaged
                 .push(damage(Damaged::Media, "no note how it came".to_owned()));
@@ -254,6 +268,12 @@ fn each_set_in(dir: &Path, key: &SkillKey, each: &mut dyn FnMut(&SkillKey, Times
         }
     }
     Ok(())
+}
+
+/// Says whether a folder is one of ours whose URI lies in its sidecar.
+fn is_hashed(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(std::ffi::OsStr::to_str);
+    is_folder(dir) && name.is_some_and(folder::is_hashed)
 }
 
 /// Says whether a path is a folder itself and no link to one.

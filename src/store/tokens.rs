@@ -1,6 +1,6 @@
 //! Tokens of callers: `tokens/<id>.json`, with the digest of the secret and never the secret (design §6, §9).
 //!
-//! Imports `durable` and `domain`. A secret is found by its SHA-256, so that what a comparison's time could tell is a
+//! Imports `durable`, `note` and `domain`. A secret is found by its SHA-256, so that what a comparison's time could tell is a
 //! prefix of a hash that nobody can choose.
 
 use std::collections::HashMap;
@@ -21,6 +21,7 @@ use super::durable;
 use super::durable::Disk;
 use super::durable::Place;
 use super::error::Error;
+use super::note;
 use crate::domain::Digest;
 use crate::domain::Timestamp;
 
@@ -82,13 +83,12 @@ impl Tokens {
         disk.make_dir(&dir)?;
         let mut known = HashMap::new();
         for name in durable::names(&dir)? {
-            match read(&dir.join(&name))? {
-                Some(note) if name == file_name(&note.id) => {
-                    let hash = note.hash;
-                    let is_written = true;
+            match read(&dir, &name)? {
+                Some(note) => {
+                    let (hash, is_written) = (note.hash, true);
                     known.insert(hash, Token { note, is_written });
                 }
-                Some(_) | None => tracing::warn!(name, "a file in tokens/ is no token"),
+                None => tracing::warn!(name, "a file in tokens/ is no token"),
             }
         }
         Ok(Self {
@@ -148,10 +148,23 @@ impl Tokens {
         note.revoked.is_none().then(|| note.clone())
     }
 
+    /// The files that are no tokens.
+    pub(super) fn unreadable(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut unreadable = Vec::new();
+        for name in durable::names(&self.dir)? {
+            if read(&self.dir, &name)?.is_none() {
+                unreadable.push(self.dir.join(name));
+            }
+        }
+        Ok(unreadable)
+    }
+
     fn write(&self, note: &TokenNote, place: Place) -> Result<(), Error> {
-        let text = serde_json::to_vec_pretty(note).unwrap_or_default();
-        let path = self.dir.join(file_name(&note.id));
-        self.disk.write(&path, &text, durable::PRIVATE, place).map(|_| ())
+        let name = file_name(&note.id);
+        let sealed = note::seal(&name, note);
+        self.disk
+            .write(&self.dir.join(name), &sealed, durable::PRIVATE, place)
+            .map(|_| ())
     }
 }
 
@@ -159,9 +172,10 @@ fn file_name(id: &TokenId) -> String {
     format!("{id}.json")
 }
 
-fn read(path: &Path) -> Result<Option<TokenNote>, Error> {
-    let bytes = durable::read(path, MAX_TOKEN_BYTES)?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+fn read(dir: &Path, name: &str) -> Result<Option<TokenNote>, Error> {
+    let bytes = durable::read(&dir.join(name), MAX_TOKEN_BYTES)?;
+    let token: Option<TokenNote> = bytes.and_then(|bytes| note::open(name, &bytes));
+    Ok(token.filter(|token| name == file_name(&token.id)))
 }
 
 impl FromStr for TokenId {

@@ -73,3 +73,86 @@ fn whatever_happens_to_the_index_answers_are_the_same() {
         fs::remove_dir_all(&data).unwrap();
     }
 }
+
+/// A file of ours, none of the index, whose bits are of no account, or of what failed already.
+fn files_that_matter(data: &Path) -> Vec<PathBuf> {
+    let mut files = files_below(data);
+    let of_no_account = ["index", "quarantine", "lock"].map(|name| data.join(name));
+    files.retain(|path| !of_no_account.iter().any(|name| path.starts_with(name)));
+    files
+}
+
+#[test]
+fn a_bit_that_turns_over_anywhere_is_named_or_changes_nothing() {
+    let (flips, mut chance) = (number("PORTCULLIS_BIT_FLIPS", HARMS), seeded());
+    let dir = scratch();
+    let (whole, data) = (dir.path().join("whole"), dir.path().join("data"));
+    let model = folder_of_everything(&whole);
+    let (mut refused, mut named, mut harmless) = (0, 0, 0);
+    for _ in 0..flips {
+        copy_tree(&whole, &data);
+        let files = files_that_matter(&data);
+        let path = files.choose(&mut chance).unwrap();
+        let is_running = chance.random_bool(0.5).then(|| open(&data).unwrap());
+        flip_any_bit(path, &mut chance);
+        let outcome = match &is_running {
+            Some(store) => notice(store, &model, path, false),
+            None => Outcome::Harmless,
+        };
+        drop(is_running);
+        match notice_at_start(&data, &model, path, outcome == Outcome::Named) {
+            Outcome::Refused => refused += 1,
+            Outcome::Named => named += 1,
+            Outcome::Harmless => harmless += 1,
+        }
+        fs::remove_dir_all(&data).unwrap();
+    }
+    println!("of {flips} flips, {refused} refused the start, {named} were named, {harmless} changed nothing");
+    assert!(refused > 0 && named > 0 && harmless > 0);
+}
+
+/// What became of a flip.
+#[derive(PartialEq)]
+enum Outcome {
+    /// The start is refused, and the message says where it lies.
+    Refused,
+    /// A check says where it lies.
+    Named,
+    /// Every answer is as it was.
+    Harmless,
+}
+
+/// Opens the folder; a refusal has to name what is damaged.
+fn notice_at_start(data: &Path, model: &Model, flipped: &Path, was_named: bool) -> Outcome {
+    let store = match open(data) {
+        Ok(store) => store,
+        Err(error) => {
+            let said = error.to_string();
+            let named = ["FORMAT", "head/checkpoint", "keys/log", "audit log"];
+            assert!(
+                named.iter().any(|name| said.contains(name)),
+                "{}: {said}",
+                flipped.display()
+            );
+            return Outcome::Refused;
+        }
+    };
+    notice(&store, model, flipped, was_named)
+}
+
+/// Checks everything, then asks for everything: what is missing must have been named, and nothing may be wrong.
+fn notice(store: &Store, model: &Model, flipped: &Path, was_named: bool) -> Outcome {
+    let (content, log) = (store.verify(&mut |_| {}).unwrap(), faults(store));
+    let is_named = was_named || !content.is_sound() || !log.is_empty();
+    match model.compare_answers(model, store) {
+        Err(why) => {
+            let where_to = flipped.display();
+            let is_loss = why.ends_with("is gone") || why.contains(" came as ") || why.ends_with("has no name");
+            assert!(is_loss, "{where_to}: {why}");
+            assert!(is_named, "{where_to} is not named, but {why}");
+            Outcome::Named
+        }
+        Ok(()) if is_named => Outcome::Named,
+        Ok(()) => Outcome::Harmless,
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -87,6 +88,21 @@ impl Step {
 
 /// Each skill has a label of its own, so that removing one leaves the others.
 fn subject(skill: usize) -> (SkillKey, Arc<SkillEntry>) {
+    let (key, entry, _) = &SUBJECTS[skill];
+    (key.clone(), Arc::clone(entry))
+}
+
+fn file_of(skill: usize, file: usize) -> VerifiedFile {
+    SUBJECTS[skill].2[file].clone()
+}
+
+/// Every skill with its files, made once.
+static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| (0..SKILLS).map(made).collect());
+
+/// A skill, its entry and its files.
+type Subject = (SkillKey, Arc<SkillEntry>, Vec<VerifiedFile>);
+
+fn made(skill: usize) -> Subject {
     let name = if skill + 1 == SKILLS {
         "long".repeat(60)
     } else {
@@ -95,29 +111,23 @@ fn subject(skill: usize) -> (SkillKey, Arc<SkillEntry>) {
     let contents: Vec<_> = (0..FILES)
         .map(|file| (file.to_string(), bytes_of(skill, file)))
         .collect();
-    let contents: Vec<_> = contents
+    let named: Vec<_> = contents
         .iter()
         .map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
         .collect();
-    let (mut key, entry) = super::skill(&format!("{name}/x"), &contents);
+    let (mut key, entry) = super::skill(&format!("{name}/x"), &named);
     key.label = format!("label-{skill}").parse().unwrap();
-    (key, entry)
+    let files = contents
+        .iter()
+        .map(|(path, bytes)| verified(&entry, path, bytes, &format!("text/{path}")));
+    let files = files.collect();
+    (key, entry, files)
 }
 
 /// Files of very different lengths, none with the bytes of another.
 fn bytes_of(skill: usize, file: usize) -> Vec<u8> {
     let line = format!("file {file} of skill {skill}\n");
     line.repeat(1 + file * file * file * 3).into_bytes()
-}
-
-fn file_of(skill: usize, file: usize) -> VerifiedFile {
-    let (_, entry) = subject(skill);
-    verified(
-        &entry,
-        &file.to_string(),
-        &bytes_of(skill, file),
-        &format!("text/{file}"),
-    )
 }
 
 fn token_name(at: u64) -> String {
@@ -255,7 +265,7 @@ impl Model {
                 let read = store.read_file(&key, &resource(&entry, &file.to_string()), NOW);
                 let known = [self, after].map(|model| model.files.contains(&(skill, file)));
                 let media = match read.map_err(|error| format!("{name}: {error}"))? {
-                    StoredFile::Intact(bytes, _) if bytes != bytes_of(skill, file) => {
+                    StoredFile::Intact(bytes, _) if bytes != file_of(skill, file).bytes() => {
                         return Err(format!("{name} has other bytes"));
                     }
                     StoredFile::Intact(_, media) => Some(media),
@@ -276,9 +286,12 @@ impl Model {
             let opens = after.tokens.get(name).is_some_and(|(_, _, opens)| *opens);
             expected(name, store.token_by_secret(secret).is_some(), [*opened, opens])?;
         }
-        let (fewest, most) = (self.tokens.len(), after.tokens.len());
-        if !(fewest..=most).contains(&store.tokens().len()) {
-            return Err(format!("{} tokens, not {fewest} to {most}", store.tokens().len()));
+        let (fewest, most, found) = (self.tokens.len(), after.tokens.len(), store.tokens().len());
+        if found > most {
+            return Err(format!("{found} tokens, not {most}"));
+        }
+        if found < fewest {
+            return Err(format!("one of {fewest} tokens is gone"));
         }
         for (name, actor) in &self.people {
             if store.person_name(actor).as_deref() != Some(name) {
