@@ -28,13 +28,15 @@ use crate::support::refunds;
 use crate::support::skill;
 use crate::support::skill::Skill;
 
-const EVERY_WAY: [(Era, Answers); 6] = [
+const EVERY_WAY: [(Era, Answers); 8] = [
     (Era::Modern, Answers::Json),
     (Era::Modern, Answers::Events),
+    (Era::Modern, Answers::CrlfEvents),
     (Era::Legacy, Answers::Json),
     (Era::Legacy, Answers::Events),
     (Era::LegacyWithSessions, Answers::Json),
     (Era::LegacyWithSessions, Answers::Events),
+    (Era::LegacyWithSessions, Answers::PrimedEvents),
 ];
 
 fn upstream(origin: &Origin) -> Upstream {

@@ -353,6 +353,29 @@ impl Gateway {
         set
     }
 
+    /// Approves every skill of an origin, once so many wait there.
+    pub(crate) async fn approve_all(&self, label: &str, skills: usize) {
+        let waiting = |items: &[Value]| -> Vec<(String, String)> {
+            let of_label = items.iter().filter(|item| item["label"] == label);
+            of_label
+                .filter_map(|item| {
+                    Some((
+                        item["merged_uri"].as_str()?.to_owned(),
+                        item["set"].as_str()?.to_owned(),
+                    ))
+                })
+                .collect()
+        };
+        let seen = self
+            .wait_for(&format!("{label} has {skills} skills"), "skills", |items| {
+                Some(waiting(items)).filter(|waiting| waiting.len() == skills)
+            })
+            .await;
+        for (skill, set) in seen {
+            self.cli(&["approve", &skill, "--set", &set]).await.expect(0);
+        }
+    }
+
     /// Checks that everything stored is sound: content, index, log.
     pub(crate) async fn audit_everything(&self) {
         self.cli(&["verify", "--json"]).await.expect(0);
@@ -375,13 +398,19 @@ impl Gateway {
 
     /// The one thing that is asked again and again: refreshes happen in their own time.
     pub(crate) async fn wait_until(&self, what: &str, command: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let find = |items: &[Value]| items.iter().find(|item| holds(item)).cloned();
+        self.wait_for(what, command, find).await
+    }
+
+    /// What is found in a list that operators see, as soon as it is.
+    async fn wait_for<T>(&self, what: &str, command: &str, find: impl Fn(&[Value]) -> Option<T>) -> T {
         let deadline = Instant::now() + DEADLINE;
         let mut interval = tokio::time::interval(BETWEEN_LOOKS);
         loop {
             interval.tick().await;
             let items = self.cli(&[command, "--json"]).await.expect(0).json();
-            if let Some(item) = items.as_array().and_then(|items| items.iter().find(|item| holds(item))) {
-                return item.clone();
+            if let Some(found) = find(items.as_array().unwrap()) {
+                return found;
             }
             assert!(
                 Instant::now() < deadline,

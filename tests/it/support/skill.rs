@@ -55,6 +55,12 @@ impl Skill {
         self
     }
 
+    /// Gives it a `SKILL.md` that is these bytes, whatever frontmatter its entry has.
+    pub(crate) fn with_skill_file(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.set_file("SKILL.md", bytes.as_ref());
+        self
+    }
+
     /// Adds a file that is sent as text.
     pub(crate) fn text(self, path: &str, text: impl Into<String>) -> Self {
         self.with_file(path, text.into().into_bytes(), true)

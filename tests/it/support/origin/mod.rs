@@ -13,6 +13,7 @@ use axum::routing::post;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
@@ -42,8 +43,12 @@ pub(crate) enum Era {
 pub(crate) enum Answers {
     /// `application/json`.
     Json,
-    /// `text/event-stream`.
+    /// `text/event-stream`, with a comment before the message.
     Events,
+    /// The same with `event:` lines and CRLF, as Python's servers write it.
+    CrlfEvents,
+    /// The same with an event before the message that has an id and no data.
+    PrimedEvents,
 }
 
 /// What becomes of requests that are not answered as they should be.
@@ -55,7 +60,7 @@ pub(crate) enum Fault {
     Status(u16),
     /// Answered with this text as the whole body.
     Body(&'static str),
-    /// Answered with an HTTP status, a content type and this text.
+    /// Answered with an HTTP status, a content type and this text, in which `{id}` stands for the request's id.
     Whole(u16, &'static str, &'static str),
 }
 
@@ -72,6 +77,9 @@ pub(crate) enum Paging {
     Repeated,
 }
 
+/// What is done to the result of a method before it is sent.
+pub(crate) type Rewrite = Box<dyn Fn(&str, &mut Value) + Send + Sync>;
+
 /// What it publishes and how it behaves.
 pub(crate) struct Script {
     /// Its skills, in the order of its listing.
@@ -84,8 +92,12 @@ pub(crate) struct Script {
     pub(crate) paging: Paging,
     /// Whether results say how long they are fresh.
     pub(crate) has_hints: bool,
-    /// What is wrong with the answers to a method.
-    pub(crate) faults: BTreeMap<&'static str, Fault>,
+    /// What is done to results before they are sent; their numbers and the order of their members may not survive it.
+    pub(crate) rewrite: Option<Rewrite>,
+    /// Whether a GET opens an event stream, which is closed at once; otherwise GET is not allowed.
+    pub(crate) has_stream: bool,
+    /// What is wrong with the answers to a method, or about a URI.
+    pub(crate) faults: BTreeMap<String, Fault>,
     /// What is wrong with every answer.
     pub(crate) fault: Option<Fault>,
 }
@@ -134,6 +146,8 @@ impl Origin {
             resources: Vec::new(),
             paging: Paging::Of(100),
             has_hints: true,
+            rewrite: None,
+            has_stream: false,
             faults: BTreeMap::new(),
             fault: None,
         };
@@ -172,7 +186,7 @@ impl Origin {
     pub(crate) fn restart(&mut self) {
         let listener = bound_to(self.address()).listen(1024).unwrap();
         let router = Router::new()
-            .route("/mcp", post(wire::answer))
+            .route("/mcp", post(wire::answer).get(wire::stream))
             .with_state(Arc::clone(&self.shared));
         self.server.spawn(serve(listener, router));
     }
@@ -213,8 +227,18 @@ impl Origin {
     }
 
     /// Makes the answers to one method wrong.
-    pub(crate) fn break_method(&self, method: &'static str, fault: Fault) {
-        self.set(|script| script.faults.insert(method, fault));
+    pub(crate) fn break_method(&self, method: &str, fault: Fault) {
+        self.set(|script| script.faults.insert(method.to_owned(), fault));
+    }
+
+    /// Makes the answers about one URI wrong.
+    pub(crate) fn break_uri(&self, uri: &str, fault: Fault) {
+        self.break_method(uri, fault);
+    }
+
+    /// Does something to every result before it is sent.
+    pub(crate) fn rewrite(&self, rewrite: impl Fn(&str, &mut Value) + Send + Sync + 'static) {
+        self.set(|script| script.rewrite = Some(Box::new(rewrite)));
     }
 
     /// Makes every answer wrong.
@@ -228,6 +252,11 @@ impl Origin {
             script.fault = None;
             script.faults.clear();
         });
+    }
+
+    /// How often a method was asked until now.
+    pub(crate) fn count(&self, method: &str) -> usize {
+        self.log().iter().filter(|asked| asked.method == method).count()
     }
 
     /// Every request until now.
@@ -251,8 +280,7 @@ impl Origin {
 
     /// Waits until a method is asked once more from now on.
     pub(crate) async fn is_asked_again(&self, method: &str) {
-        let before = self.log().into_iter().filter(|asked| asked.method == method).count();
-        self.was_asked(method, before + 1).await;
+        self.was_asked(method, self.count(method) + 1).await;
     }
 }
 

@@ -40,11 +40,13 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
         authorization: header("authorization"),
     };
     shared.log.send_modify(|log| log.push(asked));
-    match unbroken(&shared, &method).await {
+    match unbroken(&shared, &method, &message["params"]["uri"]).await {
         None => {}
         Some(Fault::Body(text)) => return response(200, "application/json", text.to_owned()),
         Some(Fault::Status(status)) => return response(status, "text/plain", String::new()),
-        Some(Fault::Whole(status, kind, text)) => return response(status, kind, text.to_owned()),
+        Some(Fault::Whole(status, kind, text)) => {
+            return response(status, kind, text.replace("{id}", &message["id"].to_string()));
+        }
         Some(Fault::Hang) => unreachable!("it was waited for"),
     }
     if message.get("id").is_none() {
@@ -68,9 +70,29 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
     response
 }
 
-/// Waits while the method hangs; then tells what else is wrong with it.
-async fn unbroken(shared: &Shared, method: &str) -> Option<Fault> {
-    let fault = |script: &Script| script.fault.clone().or_else(|| script.faults.get(method).cloned());
+/// Answers a GET: a stream without an event that is over at once, where there is one.
+pub(super) async fn stream(State(shared): State<Arc<Shared>>) -> Response {
+    let asked = Asked {
+        method: "GET".to_owned(),
+        uri: None,
+        cursor: None,
+        authorization: None,
+    };
+    shared.log.send_modify(|log| log.push(asked));
+    if shared.script.borrow().has_stream {
+        response(200, "text/event-stream", String::new())
+    } else {
+        response(405, "text/plain", String::new())
+    }
+}
+
+/// Waits while the method or its URI hangs; then tells what else is wrong with it.
+async fn unbroken(shared: &Shared, method: &str, uri: &Value) -> Option<Fault> {
+    let fault = |script: &Script| {
+        let about = || uri.as_str().and_then(|uri| script.faults.get(uri));
+        let one = script.faults.get(method).or_else(about);
+        script.fault.clone().or_else(|| one.cloned())
+    };
     let mut script = shared.script.subscribe();
     let settled = script
         .wait_for(|script| !matches!(fault(script), Some(Fault::Hang)))
@@ -158,13 +180,21 @@ fn result(shared: &Shared, method: &str, params: &Value) -> Outcome {
         "resources/templates/list" => r#""resourceTemplates":[]"#.to_owned(),
         _ => return Err((404, -32601, format!("Method not found: {method}"))),
     };
-    Ok(match shared.era {
+    let result = match shared.era {
         // A server that leaves them out leaves them out of answers about skills; none was seen to spoil its discovery.
         Era::Modern if script.has_hints || method == "server/discover" => {
             format!(r#"{{{members},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#)
         }
         Era::Modern => format!(r#"{{{members},"resultType":"complete"}}"#),
         Era::Legacy | Era::LegacyWithSessions => format!("{{{members}}}"),
+    };
+    Ok(match &script.rewrite {
+        None => result,
+        Some(rewrite) => {
+            let mut changed = serde_json::from_str(&result).unwrap();
+            rewrite(method, &mut changed);
+            changed.to_string()
+        }
     })
 }
 
@@ -227,11 +257,16 @@ fn spelled(answers: Answers, id: &Value, outcome: Outcome) -> Response {
             (status, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
         }
     };
-    match answers {
-        Answers::Events if status == 200 => {
-            response(200, "text/event-stream", format!(": ping\n\ndata: {message}\n\n"))
-        }
-        Answers::Events | Answers::Json => response(status, "application/json", message),
+    let events = match answers {
+        Answers::Events => format!(": ping\n\ndata: {message}\n\n"),
+        Answers::CrlfEvents => format!("event: message\r\ndata: {message}\r\n\r\n"),
+        Answers::PrimedEvents => format!("data: \nid: 0\nretry: 3000\n\ndata: {message}\nid: 1/0\n\n"),
+        Answers::Json => return response(status, "application/json", message),
+    };
+    if status == 200 {
+        response(200, "text/event-stream", events)
+    } else {
+        response(status, "application/json", message)
     }
 }
 
