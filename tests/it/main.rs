@@ -4,6 +4,7 @@
 mod approves;
 mod config;
 mod crashes;
+mod deviations;
 mod doors;
 mod folders;
 mod http;
