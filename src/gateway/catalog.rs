@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub struct OriginCatalog {
     stale: bool,
     skills: BTreeMap<SkillUri, Arc<CatalogSkill>>,
     by_root: HashMap<Box<str>, Arc<CatalogSkill>>,
+    /// Skills that are not taken in, since they are over the limits.
+    declined: HashSet<SkillUri>,
     roots: SkillRoots,
 }
 
@@ -237,7 +240,7 @@ impl Catalog {
 }
 
 impl OriginCatalog {
-    pub(super) fn new(label: Label, stale: bool, skills: Vec<CatalogSkill>) -> Self {
+    pub(super) fn new(label: Label, stale: bool, skills: Vec<CatalogSkill>, declined: HashSet<SkillUri>) -> Self {
         let mut roots = SkillRoots::default();
         let mut by_root = HashMap::with_capacity(skills.len());
         let mut by_uri = BTreeMap::new();
@@ -252,6 +255,7 @@ impl OriginCatalog {
             stale,
             skills: by_uri,
             by_root,
+            declined,
             roots,
         }
     }
@@ -274,6 +278,11 @@ impl OriginCatalog {
     /// One skill.
     pub fn skill(&self, uri: &SkillUri) -> Option<&Arc<CatalogSkill>> {
         self.skills.get(uri)
+    }
+
+    /// Whether a skill is not taken in because it is over the limits (H-18).
+    pub(super) fn declines(&self, uri: &SkillUri) -> bool {
+        self.declined.contains(uri)
     }
 
     /// What a file's URI names at `now`: the innermost served skill that lists it, else why not.

@@ -407,7 +407,9 @@ impl Inner {
                 key,
             }
         });
-        OriginCatalog::new(label.clone(), observed.stale, skills.collect())
+        let too_large = observed.unreadable.iter().filter(|(_, why)| why.is_over_limits());
+        let declined = too_large.map(|(uri, _)| uri.clone()).collect();
+        OriginCatalog::new(label.clone(), observed.stale, skills.collect(), declined)
     }
 }
 

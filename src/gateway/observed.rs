@@ -106,6 +106,15 @@ impl Unreadable {
         matches!(self, Self::Unsized(_, IncompleteEntry::NotMeasured(_)))
     }
 
+    /// Says whether the skill is declined for its size alone (H-18).
+    pub(super) fn is_over_limits(&self) -> bool {
+        match self {
+            Self::Rejected(rejected) => rejected.fault.is_over_limits(),
+            Self::Unsized(_, IncompleteEntry::Rejected(fault)) => fault.is_over_limits(),
+            Self::Unsized(_, IncompleteEntry::NotMeasured(_)) => false,
+        }
+    }
+
     /// Why there is no set.
     pub(super) fn reason(&self) -> String {
         match self {

@@ -15,6 +15,7 @@ use super::EncodedFile;
 use super::Error;
 use super::Gateway;
 use super::Inner;
+use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::catalog::Served;
 use super::memory::FileKey;
@@ -94,18 +95,19 @@ impl Gateway {
     /// is held.
     pub async fn ask_for_unknown(&self, key: &SkillKey) -> Unserved {
         let inner = &self.0;
+        let declines = |catalog: &Catalog| catalog.origin(&key.label).is_some_and(|part| part.declines(&key.uri));
+        if declines(&inner.catalog()) {
+            return Unserved::Limits;
+        }
         if inner.unknown.has(key) || !inner.origins.contains_key(&key.label) {
             return Unserved::Unknown;
         }
         let looked = inner.look_again(key, Attempt::Ordinary).await;
-        match (
-            inner
-                .catalog()
-                .origin(&key.label)
-                .and_then(|part| part.skill(&key.uri).cloned()),
-            looked,
-        ) {
-            (Some(skill), _) => self.held(&skill),
+        let catalog = inner.catalog();
+        let skill = catalog.origin(&key.label).and_then(|part| part.skill(&key.uri));
+        match (skill, looked) {
+            (Some(skill), _) => self.held(skill),
+            (None, Ok(())) if declines(&catalog) => Unserved::Limits,
             (None, Ok(())) => {
                 inner.unknown.note(key);
                 Unserved::Unknown

@@ -164,6 +164,15 @@ impl EntryFault {
             Self::TooManyFiles { .. } | Self::TooManyBytes { .. } => "S-28",
         }
     }
+
+    /// Says whether nothing is wrong but that there is too much of it: such a skill is declined, and hosts are told why
+    /// (H-18).
+    pub fn is_over_limits(&self) -> bool {
+        matches!(
+            self,
+            Self::TooLong { .. } | Self::TooManyFiles { .. } | Self::TooManyBytes { .. }
+        )
+    }
 }
 
 /// Why an entry without sizes is not whole yet.

@@ -126,6 +126,40 @@ async fn an_entry_over_which_others_lose_their_listing_costs_at_most_itself() {
 }
 
 #[tokio::test]
+async fn a_skill_over_the_limits_is_declined_with_that_reason() {
+    // deviation 3: three servers list them; H-18.
+    let mut many = Skill::at("skill://many/SKILL.md");
+    for number in 1..=600 {
+        many.set_file(&format!("{number}.txt"), b"");
+    }
+    let big = |name: &str| {
+        let skill = Skill::at(&format!("skill://{name}/SKILL.md"));
+        skill.edited(|entry| entry["resources"][0]["size"] = json!(17 * 1024 * 1024))
+    };
+    let origin = Origin::with([many, big("big"), big("unlisted").unlisted(), report()]);
+    let gateway = Gateway::of(&origin).await;
+    let refused = rejected(&gateway, "acme", 2).await;
+    assert_eq!(
+        refused[0].2,
+        "its files have 17825792 bytes, over the limit of 16777216"
+    );
+    assert_eq!(refused[1].2, "it has 601 files, over the limit of 512");
+    gateway.approve("acme/report").await;
+    let host = gateway.host();
+    assert_eq!(host.uris().await, ["skill://acme/report/SKILL.md"]);
+    for name in ["many", "big", "unlisted"] {
+        let uri = format!("skill://acme/{name}/SKILL.md");
+        // More than once, since what an origin does not have is remembered.
+        for answer in [host.get(&uri).await, host.read(&uri).await, host.get(&uri).await] {
+            let data = answer.refusal(-32602);
+            assert_eq!(data["dev.portcullis/reason"], "limits", "{}", answer.text);
+            assert_eq!(data["dev.portcullis/origin"], "acme");
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn every_file_that_an_entry_lists_is_content_and_no_other_spelling_of_its_own() {
     // deviation 4: what other servers leave out is content once it is listed.
     let files = [".env", ".git/config", "__pycache__/x.cpython-312.pyc", "skill.md"];
