@@ -2,7 +2,7 @@
 //!
 //! A request that carries a [`Sink`] in its extensions is posted here; its response's text goes into the sink, capped
 //! while it streams, and the SDK is told that an empty result came, so that ids, sessions and cancellation stay its own.
-//! Everything else goes through the SDK's client untouched.
+//! Every other message goes through the SDK's client untouched; streams of what origins say unasked are not opened.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -284,16 +284,16 @@ impl StreamableHttpClient for TappedClient {
             .await
     }
 
+    /// Opens none: nobody here listens to what an origin says unasked, and a stream that closes at once would be opened over
+    /// and over, one that never ends an event would be kept in memory.
     async fn get_stream(
         &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
+        _uri: Arc<str>,
+        _session_id: Option<Arc<str>>,
+        _last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        _custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, SdkError> {
-        self.0
-            .get_stream(uri, session_id, last_event_id, auth_header, custom_headers)
-            .await
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }

@@ -173,3 +173,17 @@ async fn capabilities_are_the_same_in_both_eras_and_promise_no_notices() {
     }
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn a_stream_of_notices_is_not_opened_and_so_not_over_and_over() {
+    // case B4: one that closes at once brings nothing, and requests go on without it.
+    let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
+    origin.set(|script| script.has_stream = true);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.host().read(LIMITS).await.result();
+    origin.is_asked_again("skills/list").await;
+    origin.is_asked_again("skills/list").await;
+    assert_eq!(origin.count("GET"), 0);
+    gateway.finish().await;
+}
