@@ -165,11 +165,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Says whether the origin as a whole, not this request alone, is at fault.
+    /// Says whether the origin as a whole, not this request alone, is at fault. Of the statuses, those of a proxy that does
+    /// not reach its server: 500 may be about one file alone.
     fn is_of_the_connection(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) | Self::Folder(_) => true,
-            Self::Status(status) => *status >= 500,
+            Self::Status(status) => (502..=504).contains(status),
             Self::Offline
             | Self::Down { .. }
             | Self::Unauthorized(_)
@@ -239,7 +240,7 @@ impl Upstream {
     /// [`enum@Error`] when not even the first page was had.
     pub async fn list(&self, attempt: Attempt) -> Result<Listing, Error> {
         let inner = &self.0;
-        self.guarded(attempt, inner.limits.answer_bytes as u64, inner.total, async {
+        let listing = self.guarded(attempt, inner.limits.answer_bytes as u64, inner.total, async {
             match &inner.transport {
                 Transport::Http(origin) => {
                     listing::walk(&inner.limits, inner.total, |cursor| {
@@ -250,8 +251,13 @@ impl Upstream {
                 Transport::Folder(folder) => folder.list().await,
                 Transport::Offline => Err(Error::Offline),
             }
-        })
-        .await
+        });
+        let listing = listing.await;
+        // One file may be all that a server fails at; where its listing fails, so does the rest.
+        if let Err(error @ Error::Status(500..)) = &listing {
+            inner.circuit.open(error);
+        }
+        listing
     }
 
     /// Asks for one skill, listed or not (H-21).

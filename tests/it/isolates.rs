@@ -301,3 +301,28 @@ async fn a_legacy_session_that_ended_is_opened_anew() {
     );
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn one_file_that_an_origin_fails_at_is_all_that_fails() {
+    // case B6.
+    let origin = Origin::with([refunds()]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    origin.break_uri("skill://refunds/SKILL.md", Fault::Status(500));
+    origin.break_uri("skill://refunds/references/limits.md", Fault::Status(401));
+    let host = gateway.host();
+    for path in ["SKILL.md", "references/limits.md"] {
+        let answer = host.read(&format!("skill://acme/refunds/{path}")).await;
+        assert_eq!(answer.refusal(-32603)["dev.portcullis/reason"], "origin-fault");
+    }
+    let other = host.read("skill://acme/refunds/assets/form.bin").await;
+    assert_eq!(other.bytes(), refunds().bytes("assets/form.bin"));
+    assert!(
+        gateway.stderr().contains("it refused our credential"),
+        "{}",
+        gateway.stderr()
+    );
+    let seen = gateway.origin_when("acme", "is up", |item| item["state"] == "up").await;
+    assert_eq!(seen["last_error"], Value::Null);
+    gateway.finish().await;
+}
