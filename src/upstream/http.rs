@@ -144,7 +144,7 @@ impl HttpOrigin {
                 self.forget(&session).await;
                 Err(Error::Unreachable(failed.err().map_or_else(
                     || "the connection closed".to_owned(),
-                    |error| without_address(&error.to_string(), &self.url),
+                    |error| without_address(&innermost(&error), &self.url),
                 )))
             }
         }
@@ -202,17 +202,51 @@ impl HttpOrigin {
     }
 
     fn connect_failure(&self, error: &ClientInitializeError) -> Error {
-        if error.is_authorization_required() || error.auth_challenge().is_some() {
-            return Error::Unauthorized(401);
-        }
-        let mut words = error.to_string();
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(source) = cause.source() {
-            cause = source;
-            words = cause.to_string();
-        }
-        Error::Unreachable(without_address(&words, &self.url))
+        refused_credential(error).map_or_else(
+            || Error::Unreachable(without_address(&cause_of(error), &self.url)),
+            Error::Unauthorized,
+        )
     }
+}
+
+/// The status by which a handshake's credential was refused, with a challenge or without one.
+fn refused_credential(error: &ClientInitializeError) -> Option<u16> {
+    if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
+        return refused_credential(fallback);
+    }
+    if error.is_authorization_required() {
+        return Some(401);
+    }
+    if error.auth_challenge().is_some() {
+        return Some(403);
+    }
+    // Without a challenge the SDK keeps the status in its words alone.
+    let words = cause_of(error);
+    [401, 403]
+        .into_iter()
+        .find(|status| words.contains(&format!("HTTP {status} ")))
+}
+
+/// Why a handshake failed, in the words of its innermost cause; both causes where both handshakes did.
+fn cause_of(error: &ClientInitializeError) -> String {
+    if let ClientInitializeError::LegacyFallbackFailed { discover, fallback } = error {
+        let (discover, fallback) = (cause_of(discover), cause_of(fallback));
+        return format!("server/discover: {discover}; initialize: {fallback}");
+    }
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        // The SDK puts the names of its own types before this one's words, and does not call it a source.
+        return innermost(error.error.as_ref());
+    }
+    innermost(error)
+}
+
+/// The words of the cause behind all others.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string().trim_end_matches([':', ' ']).to_owned()
 }
 
 /// An operator sees the address anyway; a host must not, whatever a library puts into its words.

@@ -34,6 +34,7 @@ async fn assert_good_is_served(gateway: &Gateway) {
 
 #[tokio::test]
 async fn an_origin_that_never_answers_holds_up_nobody() {
+    // case B1, case B2.
     let silent = Origin::with([refunds()]);
     silent.break_everything(Fault::Hang);
     let (_good, gateway) = beside(&silent).await;
@@ -72,21 +73,33 @@ async fn a_read_that_hangs_lets_others_pass() {
 
 #[tokio::test]
 async fn malformed_and_failing_origins_are_reported_and_change_nothing_for_others() {
-    for fault in [
-        Fault::Status(500),
-        Fault::Status(404),
-        Fault::Status(401),
-        Fault::Body("<html>no</html>"),
-        Fault::Body("[]"),
-        Fault::Body(r#"{"jsonrpc":"2.0","id":1,"result":{"skills":7}}"#),
+    // case B1, case B6.
+    for (fault, words) in [
+        (Fault::Status(500), "500"),
+        (Fault::Status(404), "404"),
+        (Fault::Status(401), "it refused our credential (HTTP status 401)"),
+        (Fault::Body("<html>no</html>"), "JSON"),
+        (Fault::Body("[]"), "JSON"),
+        (
+            Fault::Body(r#"{"jsonrpc":"2.0","id":1,"result":{"skills":7}}"#),
+            "response id",
+        ),
+        // case C7: the older transport with its two endpoints.
+        (Fault::Status(405), "405"),
     ] {
         let bad = Origin::with([refunds()]);
         bad.break_everything(fault);
         let (_good, gateway) = beside(&bad).await;
         gateway.approve("good/refunds").await;
-        gateway
+        let told = gateway
             .origin_when("bad", "has an error", |item| item["last_error"].is_string())
             .await;
+        assert!(told["last_error"].as_str().unwrap().contains(words), "{words}: {told}");
+        assert_eq!(told["state"], "down");
+        assert_eq!(
+            gateway.host().list().await.result()["_meta"]["dev.portcullis/stale"],
+            true
+        );
         assert_good_is_served(&gateway).await;
         bad.mend();
         gateway.skill_is("bad/refunds", "pending").await;
@@ -120,9 +133,8 @@ async fn an_empty_cursor_has_a_page_behind_it() {
     gateway.finish().await;
 }
 
-#[tokio::test]
-async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
-    let origin = Origin::with([refunds(), Skill::at("skill://last/SKILL.md")]);
+/// Entries that break a rule each.
+fn bad_entries() -> Vec<(&'static str, String)> {
     let digest = format!("sha256:{}", "0".repeat(64));
     let entry = |name: &str, resources: &Value| {
         let frontmatter = json!({ "name": name, "description": "d" });
@@ -130,11 +142,14 @@ async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
             .to_string()
     };
     let own = |name: &str| json!({ "uri": format!("skill://{name}/SKILL.md"), "digest": digest, "size": 1 });
-    let bad = [
+    vec![
         ("S-26", entry("dynamic", &json!("dynamic"))),
+        ("S-20", entry("cased", &json!("Dynamic"))),
         ("S-20", entry("nothing", &Value::Null)),
+        ("S-20", entry("missing", &Value::Null).replace(r#","resources":null"#, "")),
         ("S-21", entry("empty", &json!([]))),
         ("S-21", entry("twice", &json!([own("twice"), own("twice")]))),
+        ("S-21", entry("without", &json!([{ "uri": "skill://without/a.md", "digest": digest, "size": 1 }]))),
         ("S-22", entry("outside", &json!([own("outside"), own("elsewhere")]))),
         (
             "S-24",
@@ -150,7 +165,22 @@ async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
                 &json!([{ "uri": "skill://size/SKILL.md", "digest": digest, "size": -1 }]),
             ),
         ),
+        (
+            "S-23",
+            entry("no-size", &json!([{ "uri": "skill://no-size/SKILL.md", "digest": digest }])),
+        ),
         ("S-9", entry("Upper", &json!([own("Upper")]))),
+        ("S-9", entry("\u{43c}\u{43e}\u{439}", &json!([own("\u{43c}\u{43e}\u{439}")]))),
+        ("S-9", entry("evil\u{202e}", &json!([own("evil\u{202e}")]))),
+        (
+            "S-17",
+            entry("other-name", &json!([own("other-name")])).replace(r#""name":"other-name""#, r#""name":"right-name""#),
+        ),
+        (
+            "S-6",
+            json!({ "name": "draft", "description": "d", "uri": "skill://draft/SKILL.md", "mimeType": "text/markdown" })
+                .to_string(),
+        ),
         (
             "duplicate-key",
             entry("again", &json!([own("again")])).replacen('{', r#"{"uri":"skill://first/SKILL.md","#, 1),
@@ -160,7 +190,14 @@ async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
             entry("twin", &json!([own("twin")])).replacen('{', r#"{"URI":"skill://first/SKILL.md","#, 1),
         ),
         ("S-20", "null".to_owned()),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
+    // case L1, case J2, case J3; of case C6 (d), entries of an older draft.
+    let origin = Origin::with([refunds(), Skill::at("skill://last/SKILL.md")]);
+    let bad = bad_entries();
     origin.set(|script| script.extra_entries = bad.iter().map(|(_, text)| text.clone()).collect());
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
@@ -173,7 +210,8 @@ async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
         .await;
     let rejected = seen["rejected"].as_array().unwrap();
     assert_eq!(rejected.len(), bad.len(), "{rejected:#?}");
-    let (mut found, mut wanted) = (strings(&seen["rejected"], "rule"), bad.map(|(rule, _)| rule));
+    let mut wanted: Vec<_> = bad.iter().map(|(rule, _)| *rule).collect();
+    let mut found = strings(&seen["rejected"], "rule");
     found.sort();
     wanted.sort_unstable();
     assert_eq!(found, wanted, "{rejected:#?}");
@@ -184,6 +222,7 @@ async fn bad_entries_are_rejected_one_by_one_with_rule_and_reason() {
 
 #[tokio::test]
 async fn origins_of_every_era_and_form_stand_side_by_side() {
+    // case C3: without sessions, and with a server that refuses what comes without session or version.
     let mut setup = Setup::new();
     let mut origins = Vec::new();
     for (label, era, answers) in [
@@ -211,6 +250,7 @@ async fn origins_of_every_era_and_form_stand_side_by_side() {
 
 #[tokio::test]
 async fn however_an_older_server_refuses_discovery_it_is_spoken_to_as_one() {
+    // case C1; deviation 33.
     let json = "application/json";
     for refusal in [
         Fault::Whole(
@@ -268,6 +308,7 @@ async fn however_an_older_server_refuses_discovery_it_is_spoken_to_as_one() {
 
 #[tokio::test]
 async fn what_proves_nothing_about_the_era_is_an_error_and_no_handshake_follows() {
+    // case C8.
     for fault in [Fault::Status(401), Fault::Status(403), Fault::Status(503)] {
         let origin = Origin::with([refunds()]);
         origin.break_method("server/discover", fault.clone());
@@ -303,6 +344,107 @@ async fn a_legacy_session_that_ended_is_opened_anew() {
 }
 
 #[tokio::test]
+async fn no_entry_of_a_large_listing_is_lost_without_a_word() {
+    // case A12, case L4.
+    let skills = (0..136).map(|number| Skill::at(&format!("skill://s{number}/SKILL.md")));
+    let origin = Origin::with(skills);
+    let bad = ["a", "b", "c"].map(|name| format!(r#"{{"uri":"skill://{name}/SKILL.md","frontmatter":{{}}}}"#));
+    origin.set(|script| {
+        script.paging = Paging::Of(50);
+        script.extra_entries = bad.to_vec();
+    });
+    let gateway = Gateway::of(&origin).await;
+    let seen = gateway
+        .origin_when("acme", "was listed", |item| item["skills"] == 136)
+        .await;
+    assert_eq!(
+        strings(&seen["rejected"], "uri"),
+        ["skill://a/SKILL.md", "skill://b/SKILL.md", "skill://c/SKILL.md"]
+    );
+    assert_eq!(seen["last_error"], Value::Null);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_stored_of_an_origin_that_never_answers_is_served_while_it_is_waited_for() {
+    // case B2.
+    let slow = Origin::with([refunds()]);
+    let (_good, mut gateway) = beside(&slow).await;
+    gateway.approve("good/refunds").await;
+    gateway.approve("bad/refunds").await;
+    let stored = "skill://bad/refunds/SKILL.md";
+    gateway.host().read(stored).await.result();
+    assert_eq!(gateway.stop().await, 0);
+    slow.break_everything(Fault::Hang);
+    gateway.start().await;
+    assert_good_is_served(&gateway).await;
+    let read = gateway.host().read(stored).await;
+    assert_eq!(read.bytes(), refunds().bytes("SKILL.md"));
+    assert_eq!(read.result()["_meta"]["dev.portcullis/stale"], true);
+    gateway
+        .origin_when("bad", "is waited for", |item| item["state"] == "connecting")
+        .await;
+    slow.mend();
+    gateway.origin_when("bad", "is up", |item| item["state"] == "up").await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn an_origin_that_comes_after_the_start_is_found_by_itself() {
+    // case B3; of case B1, a connection that is refused.
+    let mut late = Origin::with([refunds()]);
+    late.stop().await;
+    let (_good, gateway) = beside(&late).await;
+    gateway.approve("good/refunds").await;
+    let told = gateway
+        .origin_when("bad", "has an error", |item| item["last_error"].is_string())
+        .await;
+    assert!(
+        told["last_error"]
+            .as_str()
+            .unwrap()
+            .starts_with("it cannot be reached: "),
+        "{told}"
+    );
+    assert_good_is_served(&gateway).await;
+    gateway.cli(&["health"]).await.expect(0);
+    late.restart();
+    gateway.approve("bad/refunds").await;
+    assert_eq!(gateway.host().uris().await.len(), 2);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_origin_dies_meanwhile_is_answered_at_once() {
+    // case B5.
+    let mut origin = Origin::speaking(Era::LegacyWithSessions, Answers::Events, [refunds()]);
+    let setup = Setup::new().origin_with(
+        "acme",
+        &origin,
+        "refresh = \"1s\"\ntimeout = \"10min\"\ntotal = \"10min\"",
+    );
+    let gateway = setup.start().await;
+    gateway.skill_is("acme/refunds", "pending").await;
+    origin.break_method("skills/get", Fault::Hang);
+    let host = gateway.host();
+    let asked = host.get("skill://acme/unknown/SKILL.md");
+    let dies = async {
+        origin.was_asked("skills/get", 1).await;
+        origin.stop().await;
+    };
+    let (answer, ()) = tokio::join!(asked, dies);
+    let data = answer.refusal(-32603);
+    assert_eq!(
+        (&data["dev.portcullis/reason"], &data["dev.portcullis/origin"]),
+        (&json!("origin-down"), &json!("acme"))
+    );
+    gateway
+        .origin_when("acme", "is down", |item| item["state"] == "down")
+        .await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn one_file_that_an_origin_fails_at_is_all_that_fails() {
     // case B6.
     let origin = Origin::with([refunds()]);
@@ -324,5 +466,53 @@ async fn one_file_that_an_origin_fails_at_is_all_that_fails() {
     );
     let seen = gateway.origin_when("acme", "is up", |item| item["state"] == "up").await;
     assert_eq!(seen["last_error"], Value::Null);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn every_older_revision_is_spoken() {
+    // case C2.
+    let revisions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+    let mut setup = Setup::new();
+    let mut origins = Vec::new();
+    for revision in revisions {
+        let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
+        origin.rewrite(move |method, result| {
+            if method == "initialize" {
+                result["protocolVersion"] = json!(revision);
+            }
+        });
+        setup = setup.origin(&format!("r{revision}"), &origin);
+        origins.push(origin);
+    }
+    let gateway = setup.start().await;
+    for revision in revisions {
+        let label = format!("r{revision}");
+        gateway.approve_all(&label, 1).await;
+        let seen = gateway.origin_when(&label, "is up", |item| item["state"] == "up").await;
+        assert_eq!(seen["era"], revision);
+        let read = gateway.host().read(&format!("skill://{label}/refunds/SKILL.md")).await;
+        assert_eq!(read.bytes(), refunds().bytes("SKILL.md"));
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_of_a_later_revision_is_not_taken_for_an_older_one() {
+    // case C5.
+    let origin = Origin::with([refunds()]);
+    let later = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2027-01-01"],"requested":"2026-07-28"}}}"#;
+    origin.break_everything(Fault::Whole(400, "application/json", later));
+    let gateway = Gateway::of(&origin).await;
+    let told = gateway
+        .origin_when("acme", "has an error", |item| item["last_error"].is_string())
+        .await;
+    let words = told["last_error"].as_str().unwrap();
+    for version in ["2027-01-01", "2026-07-28"] {
+        assert!(words.contains(version), "{words}");
+    }
+    assert_eq!(origin.count("initialize"), 0);
+    origin.mend();
+    gateway.skill_is("acme/refunds", "pending").await;
     gateway.finish().await;
 }

@@ -149,6 +149,9 @@ fn check_session(
     match header("mcp-session-id") {
         _ if method == "initialize" => Ok(()),
         None => Err((400, -32000, "Bad Request: Mcp-Session-Id is missing".to_owned())),
+        Some(_) if header("mcp-protocol-version").is_none() => {
+            Err((400, -32000, "Bad Request: MCP-Protocol-Version is missing".to_owned()))
+        }
         Some(session) if shared.sessions.lock().contains(&session) => Ok(()),
         Some(_) => Err((404, -32001, "Session not found".to_owned())),
     }
