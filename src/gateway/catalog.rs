@@ -223,6 +223,22 @@ impl Catalog {
         self.origins.get(&label).map(|part| (part, uri))
     }
 
+    /// The name in `view` of the file that its origin itself calls `uri`, if it is served and no other origin knows that URI
+    /// in whatever state: none is ever told of in place of another (H-14).
+    pub fn name_of_own(&self, view: &View, uri: &str, now: Timestamp) -> Option<String> {
+        match view {
+            View::Origin(_) => return None,
+            View::Merged => {}
+        }
+        let uri: ResourceUri = uri.parse().ok()?;
+        let found = self.origins.values().map(|part| (part, part.find(&uri, now)));
+        let mut known = found.filter(|(_, found)| !matches!(found, Found::Nothing));
+        match (known.next(), known.next()) {
+            (Some((part, Found::File(..))), None) => Some(view.name(&part.label, &uri)),
+            (Some(_) | None, _) => None,
+        }
+    }
+
     /// Says whether the skill family, and no other method, answers for `uri` in `view` (design §3).
     pub fn owns(&self, view: &View, uri: &str) -> bool {
         match view {

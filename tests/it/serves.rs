@@ -359,3 +359,68 @@ async fn a_cursor_that_was_never_given_is_refused() {
     }
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn a_raw_uri_from_inside_a_file_is_answered_with_its_name_here_and_with_no_other_skill() {
+    // case A2 (d): bytes are never rewritten, so a link in them reaches the merged view as its author wrote it.
+    let only = Skill::at("skill://hr/leave/SKILL.md").text("rules.md", "r");
+    let held = Skill::at("skill://hr/secret/SKILL.md");
+    let acme = Origin::with([refunds(), only, held]);
+    let globex = Origin::with([other_refunds()]);
+    let setup = Setup::new().origin("acme", &acme).origin("globex", &globex);
+    let gateway = setup.start().await;
+    gateway.approve("acme/hr/leave").await;
+    gateway.approve("globex/refunds").await;
+    gateway.skill_is("acme/hr/secret", "pending").await;
+    gateway.skill_is("acme/refunds", "pending").await;
+    for host in hosts(gateway.mcp()).await {
+        let code = if host.is_modern() { -32602 } else { -32002 };
+        for (raw, named) in [
+            ("skill://hr/leave/SKILL.md", "skill://acme/hr/leave/SKILL.md"),
+            ("skill://hr/leave/rules.md", "skill://acme/hr/leave/rules.md"),
+        ] {
+            let answer = host.read(raw).await;
+            let data = answer.refusal(code);
+            assert_eq!(data["dev.portcullis/reason"], "unknown");
+            assert_eq!(data["dev.portcullis/meant"], named);
+            assert!(
+                answer
+                    .text
+                    .contains(&format!("what its origin calls so is {named} here")),
+                "{}",
+                answer.text
+            );
+            host.read(named).await.result();
+        }
+        let got = host.get("skill://hr/leave/SKILL.md").await;
+        assert_eq!(
+            got.refusal(-32602)["dev.portcullis/meant"],
+            "skill://acme/hr/leave/SKILL.md"
+        );
+        // What is held is not told of, nor is one origin's skill in place of another's that is held.
+        for raw in [
+            "skill://hr/secret/SKILL.md",
+            REFUNDS,
+            "skill://hr/leave/none.md",
+            "skill://none/SKILL.md",
+        ] {
+            let answer = host.read(raw).await;
+            let data = answer.refusal(code);
+            assert_eq!(data["dev.portcullis/reason"], "unknown");
+            assert!(data.get("dev.portcullis/meant").is_none(), "{}", answer.text);
+            assert!(
+                !answer.text.contains("acme") && !answer.text.contains("globex"),
+                "{}",
+                answer.text
+            );
+        }
+    }
+    let own = Host::modern(&gateway.mcp_of("globex"));
+    let answer = own.read("skill://hr/leave/SKILL.md").await;
+    assert!(
+        answer.refusal(-32602).get("dev.portcullis/meant").is_none(),
+        "{}",
+        answer.text
+    );
+    gateway.finish().await;
+}

@@ -135,8 +135,13 @@ impl Lane {
     /// `skills/get`: every served skill, listed or not, under exactly the URI asked for (S-33 … S-37).
     async fn get(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Result<Reply, Refusal> {
         let uri = request.uri()?;
-        let (part, resource) = catalog.locate(view, uri).ok_or_else(|| Refusal::unknown(uri))?;
-        let skill: SkillUri = resource.as_str().parse().map_err(|_| Refusal::unknown(uri))?;
+        let (part, resource) = catalog
+            .locate(view, uri)
+            .ok_or_else(|| self.unknown(catalog, view, uri))?;
+        let skill: SkillUri = resource
+            .as_str()
+            .parse()
+            .map_err(|_| self.unknown(catalog, view, uri))?;
         let served = match part.skill(&skill) {
             Some(known) => known.served(self.now()).map_err(|_| self.gateway.held(known)),
             None => Err(self.ask(part.label(), skill).await),
@@ -146,6 +151,11 @@ impl Lane {
         let mut writer = Writer::new(request, entry.len());
         writer.text("\"skill\":").piece(entry);
         Ok(writer.end(part.is_stale(), served.provenance()))
+    }
+
+    /// The refusal of a name that is none here. Links inside files are never rewritten, so it tells what they may mean.
+    fn unknown(&self, catalog: &Catalog, view: &View, uri: &str) -> Refusal {
+        Refusal::unknown(uri, catalog.name_of_own(view, uri, self.now()))
     }
 
     fn now(&self) -> Timestamp {
@@ -196,7 +206,7 @@ impl Lane {
                 };
                 Err(Refusal::unserved(uri, part.label(), reason))
             }
-            None => Err(Refusal::unknown(uri)),
+            None => Err(self.unknown(catalog, view, uri)),
         })
     }
 
@@ -206,7 +216,7 @@ impl Lane {
         if request.cursor.is_some() {
             return Err(Refusal::Cursor);
         }
-        let (part, directory) = catalog.locate(view, uri).ok_or_else(|| Refusal::unknown(uri))?;
+        let (part, directory) = catalog.locate(view, uri).ok_or_else(|| Refusal::unknown(uri, None))?;
         let read = |served| directory_of(view, served, &directory);
         let found = part
             .served_around(&directory, self.now())

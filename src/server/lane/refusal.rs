@@ -35,6 +35,8 @@ pub(super) enum Refusal {
         origin: Option<Label>,
         /// Why.
         reason: Unserved,
+        /// The name here of what an origin itself calls so.
+        meant: Option<String>,
         /// Whether the host speaks an era in which resources that are not found have a code of their own.
         legacy_read: bool,
     },
@@ -44,11 +46,13 @@ pub(super) enum Refusal {
 const LEGACY_NOT_FOUND: i32 = -32002;
 
 impl Refusal {
-    pub(super) fn unknown(uri: &str) -> Self {
+    /// Nothing here has this name; `meant` does, if an origin itself calls it so.
+    pub(super) fn unknown(uri: &str, meant: Option<String>) -> Self {
         Self::Unserved {
             uri: uri.to_owned(),
             origin: None,
             reason: Unserved::Unknown,
+            meant,
             legacy_read: false,
         }
     }
@@ -58,6 +62,7 @@ impl Refusal {
             uri: uri.to_owned(),
             origin: Some(origin.clone()),
             reason,
+            meant: None,
             legacy_read: false,
         }
     }
@@ -117,6 +122,12 @@ impl Refusal {
             Self::Cursor => {
                 "this cursor was not given out here, or not since the last start; list from the beginning".to_owned()
             }
+            Self::Unserved {
+                uri,
+                reason,
+                meant: Some(meant),
+                ..
+            } => format!("{uri}: {reason}; what its origin calls so is {meant} here"),
             Self::Unserved { uri, reason, .. } => format!("{uri}: {reason}"),
         }
     }
@@ -125,11 +136,18 @@ impl Refusal {
         match self {
             Self::Version(asked) => Some(json!({ "supported": SUPPORTED, "requested": asked })),
             Self::Unserved {
-                uri, origin, reason, ..
+                uri,
+                origin,
+                reason,
+                meant,
+                ..
             } => {
                 let mut data = json!({ "uri": uri, "dev.portcullis/reason": reason_word(reason) });
                 if let (Some(origin), Some(data)) = (origin, data.as_object_mut()) {
                     data.insert("dev.portcullis/origin".to_owned(), json!(origin.as_str()));
+                }
+                if let (Some(meant), Some(data)) = (meant, data.as_object_mut()) {
+                    data.insert("dev.portcullis/meant".to_owned(), json!(meant));
                 }
                 Some(data)
             }
