@@ -36,6 +36,7 @@ async fn no_file_is_asked_for_before_a_host_reads_it() {
 
 #[tokio::test]
 async fn what_was_fetched_is_not_fetched_again() {
+    // of case I2, what was verified is what is sent again.
     let (origin, mut gateway) = approved().await;
     let first = gateway.host().read(LIMITS).await.bytes();
     gateway.host().read(LIMITS).await.result();
@@ -47,6 +48,7 @@ async fn what_was_fetched_is_not_fetched_again() {
 
 #[tokio::test]
 async fn many_first_readers_share_one_fetch() {
+    // case M5.
     let (origin, gateway) = approved().await;
     origin.break_method("resources/read", Fault::Hang);
     let hosts: Vec<_> = (0..50).map(|_| gateway.host()).collect();
@@ -87,6 +89,7 @@ async fn a_reader_that_goes_away_spoils_nothing_for_the_others() {
 async fn a_pull_fetches_what_is_missing_and_goes_on_where_it_was_stopped() {
     let (mut origin, gateway) = approved().await;
     gateway.host().read("skill://acme/refunds/SKILL.md").await.result();
+    gateway.stores("acme/refunds", "SKILL.md").await;
     origin.spoil(REFUNDS, "assets/form.bin", crate::support::skill::tampered);
     gateway.cli(&["pull", "acme/refunds"]).await.expect(1);
     origin.change(REFUNDS, crate::support::skill::Skill::unspoil);

@@ -341,6 +341,21 @@ impl Gateway {
         self.wait_until(&format!("{label} {what}"), "origins", is_it).await
     }
 
+    /// Waits until a file of a skill is stored, which happens behind the answer of a read.
+    pub(crate) async fn stores(&self, skill: &str, path: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut interval = tokio::time::interval(BETWEEN_LOOKS);
+        let is_stored = |file: &Value| file["stored"] == true && file["uri"].as_str().unwrap().ends_with(path);
+        loop {
+            interval.tick().await;
+            let shown = self.cli(&["show", skill, "--json"]).await.expect(0).json();
+            if shown["files"].as_array().unwrap().iter().any(is_stored) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{path} is not stored: {shown:#}");
+        }
+    }
+
     /// Approves the set now seen of a skill, once there is one to approve; gives its id.
     pub(crate) async fn approve(&self, skill: &str) -> String {
         let seen = self
