@@ -152,6 +152,7 @@ async fn assert_held_after(change: impl FnOnce(&mut Skill), said: &str) {
 
 #[tokio::test]
 async fn a_changed_file_holds_the_skill() {
+    // deviation 38: no notice told of it. case A11 as far as skills go.
     assert_held_after(
         |skill| skill.set_file("references/limits.md", b"# No limits\n"),
         "references/limits.md",
@@ -170,6 +171,7 @@ async fn a_changed_skill_file_holds_the_skill() {
 
 #[tokio::test]
 async fn an_added_file_holds_the_skill() {
+    // case L2.
     assert_held_after(
         |skill| skill.set_file("scripts/run.sh", b"#!/bin/sh\n"),
         "scripts/run.sh",
@@ -179,6 +181,7 @@ async fn an_added_file_holds_the_skill() {
 
 #[tokio::test]
 async fn a_removed_file_holds_the_skill() {
+    // case L2.
     assert_held_after(|skill| skill.remove_file("assets/form.bin"), "assets/form.bin").await;
 }
 
@@ -207,6 +210,7 @@ async fn an_old_set_that_comes_back_waits_for_a_new_approval() {
 
 #[tokio::test]
 async fn a_read_notices_a_change_before_any_refresh() {
+    // deviation 20: the server read its files anew and said nothing.
     let origin = Origin::with([refunds()]);
     let gateway = Setup::new()
         .origin_with("acme", &origin, "refresh = \"1h\"")
@@ -224,6 +228,7 @@ async fn a_read_notices_a_change_before_any_refresh() {
 
 #[tokio::test]
 async fn a_read_of_a_file_that_was_added_notices_the_change_and_never_asks_for_it() {
+    // case L2.
     let origin = Origin::with([refunds()]);
     let setup = Setup::new().origin_with("acme", &origin, "refresh = \"1h\"");
     let gateway = setup.start().await;
@@ -258,6 +263,7 @@ async fn a_withdrawn_skill_is_held_while_that_lasts() {
 
 #[tokio::test]
 async fn a_change_that_there_is_no_room_to_store_is_held_across_a_restart_and_approved_when_there_is() {
+    // of case M2 and case M10, the cap on content.
     let (mut origin, mut gateway, set) = approved().await;
     gateway.reconfigure(|setup| setup.set("limits.content_bytes = \"1B\""));
     gateway.restart().await;
@@ -286,6 +292,7 @@ async fn a_change_that_there_is_no_room_to_store_is_held_across_a_restart_and_ap
 
 #[tokio::test]
 async fn a_closing_decision_that_cannot_be_recorded_is_in_force_and_no_refresh_opens_it_again() {
+    // case M2.
     for closing in [["revoke", "acme/refunds"].as_slice(), &["origin", "remove", "acme"]] {
         let origin = Origin::with([refunds()]);
         let gateway = Gateway::of(&origin).await;
@@ -393,6 +400,7 @@ async fn sizes_that_an_origin_leaves_out_are_measured_by_a_pull() {
 
 #[tokio::test]
 async fn without_that_repair_an_entry_without_sizes_is_rejected() {
+    // deviation 1.
     let origin = Origin::with([
         refunds().edited(skill::without_sizes),
         Skill::at("skill://good/SKILL.md"),

@@ -93,6 +93,7 @@ fn good_files_load() {
 
 #[test]
 fn bad_files_tell_everything_that_is_wrong_with_them() {
+    // case B7; of case A3, the labels that there may not be.
     let paths = fixtures("invalid");
     for path in &paths {
         let invalid = Config::parse(&fs::read(path).unwrap(), path, &environment).unwrap_err();

@@ -80,6 +80,7 @@ async fn assert_shut(host: &Host, uri: &str) {
 
 #[tokio::test]
 async fn no_other_spelling_of_a_uri_opens_anything() {
+    // case K2, deviations 7 and 22, and of case G1 what hosts may not ask for.
     let (origin, gateway) = gateway().await;
     let merged = [gateway.host(), Host::legacy(gateway.mcp()).await];
     let own = [

@@ -41,6 +41,7 @@ async fn a_folder_is_held_approved_and_read_like_any_origin() {
 
 #[tokio::test]
 async fn a_file_that_changes_holds_the_skill() {
+    // case K6.
     let folder = folder();
     let gateway = gateway(&folder).await;
     gateway.approve("local/demo").await;
@@ -59,6 +60,7 @@ async fn a_file_that_changes_holds_the_skill() {
 
 #[tokio::test]
 async fn links_out_of_the_folder_are_neither_listed_nor_served() {
+    // case K1, case K2.
     let (folder, outside) = (folder(), TempDir::new().unwrap());
     write_skill(outside.path(), "elsewhere", "Not ours.");
     disk::write(&outside.path().join("secret.txt"), b"secret");
@@ -85,6 +87,7 @@ async fn links_out_of_the_folder_are_neither_listed_nor_served() {
 
 #[tokio::test]
 async fn a_folder_that_is_gone_is_reported_and_what_is_stored_is_served() {
+    // case K4.
     let folder = folder();
     let gateway = gateway(&folder).await;
     gateway.approve("local/demo").await;

@@ -97,6 +97,7 @@ async fn each_header_must_be_there_and_agree_with_the_body() {
 
 #[tokio::test]
 async fn names_are_asked_of_reads_alone() {
+    // deviation 34.
     let (_origin, gateway) = approved().await;
     let get = message("skills/get", json!({ "uri": FILE }));
     post(gateway.mcp(), &headers("skills/get"), &get).await.result();
@@ -143,6 +144,7 @@ async fn modern_metadata_must_be_complete_and_of_a_known_revision() {
 
 #[tokio::test]
 async fn both_eras_declare_skills_with_directories() {
+    // case A1, case C9; deviation 37.
     let (_origin, gateway) = approved().await;
     for url in [gateway.mcp().to_owned(), gateway.mcp_of("acme")] {
         let answer = Host::modern(&url).ask("server/discover", json!({})).await;
@@ -180,6 +182,7 @@ async fn what_a_server_does_not_know_is_not_found() {
 
 #[tokio::test]
 async fn request_ids_come_back_as_they_were() {
+    // deviation 36.
     let (_origin, gateway) = approved().await;
     for id in [
         json!(0),
@@ -378,5 +381,32 @@ async fn operators_are_told_health_and_nothing_else() {
         404,
         "the hosts' listener tells no health"
     );
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_handshake_agrees_on_the_revision_that_was_asked_for() {
+    // case C9, case A1.
+    let (_origin, gateway) = approved().await;
+    for (asked, agreed) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2099-01-01", client::LEGACY),
+        ("1.0", client::LEGACY),
+    ] {
+        let hello =
+            json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello });
+        let answer = post(gateway.mcp(), &[], &body).await;
+        assert_eq!(answer.result()["protocolVersion"], agreed, "{asked}");
+        let skills = &answer.result()["capabilities"]["extensions"]["io.modelcontextprotocol/skills"];
+        assert_eq!(skills["directoryRead"], true);
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "skills/list" });
+        let answer = post(gateway.mcp(), &[("mcp-protocol-version", agreed)], &list).await;
+        let members: Vec<_> = answer.result().as_object().unwrap().keys().collect();
+        assert_eq!(members, ["_meta", "skills"], "{agreed}");
+    }
     gateway.finish().await;
 }

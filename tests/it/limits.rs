@@ -31,6 +31,7 @@ fn skill(name: &str, files: usize, bytes: usize) -> Skill {
 
 #[tokio::test]
 async fn the_largest_skill_there_may_be_is_served() {
+    // deviation 18: one of them takes 100 MB on the wire.
     let (many, text) = (skill("many", 512, 1024), skill("text", 2, MOST_BYTES));
     let rest = MOST_BYTES - Skill::at("skill://blob/SKILL.md").bytes("SKILL.md").len();
     let blob = Skill::at("skill://blob/SKILL.md").blob("all.bin", vec![255; rest]);

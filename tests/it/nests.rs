@@ -25,6 +25,7 @@ async fn nested() -> (Origin, Gateway) {
 
 #[tokio::test]
 async fn approving_the_outer_skill_makes_the_inner_one_a_file_and_no_skill() {
+    // case J5.
     let (_origin, gateway) = nested().await;
     gateway.approve("acme/outer").await;
     let host = gateway.host();

@@ -6,6 +6,8 @@ use crate::support::client::Answer;
 use crate::support::client::Host;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
+use crate::support::origin::Answers;
+use crate::support::origin::Era;
 use crate::support::origin::Origin;
 use crate::support::refunds;
 use crate::support::skill::Skill;
@@ -49,6 +51,7 @@ async fn origin_is_down(gateway: &Gateway) {
 
 #[tokio::test]
 async fn approved_and_stored_skills_outlive_their_origin_and_a_restart() {
+    // case M8.
     let (mut origin, mut gateway) = gateway().await;
     let before = everything(&gateway.host()).await;
     origin.stop().await;
@@ -73,6 +76,7 @@ async fn approved_and_stored_skills_outlive_their_origin_and_a_restart() {
 
 #[tokio::test]
 async fn a_file_that_is_not_stored_says_that_the_origin_is_down() {
+    // case M8.
     let (mut origin, mut gateway) = gateway().await;
     origin.stop().await;
     gateway.restart().await;
@@ -88,6 +92,7 @@ async fn a_file_that_is_not_stored_says_that_the_origin_is_down() {
 
 #[tokio::test]
 async fn an_origin_that_comes_back_is_found_back() {
+    // case B3.
     let (mut origin, mut gateway) = gateway().await;
     origin.stop().await;
     gateway.restart().await;
@@ -104,6 +109,7 @@ async fn an_origin_that_comes_back_is_found_back() {
 
 #[tokio::test]
 async fn a_lost_index_changes_no_answer() {
+    // of case M9, the index.
     let (mut origin, mut gateway) = gateway().await;
     origin.stop().await;
     gateway.restart().await;
@@ -165,6 +171,56 @@ async fn an_origin_that_was_silent_for_too_long_is_served_no_more() {
         gateway.host().read(READ[0]).await.reason(),
         "held",
         "a restart does not make it fresh"
+    );
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn two_origins_with_one_uri_stay_two_when_both_are_gone() {
+    // case A5.
+    let other = || Skill::at("skill://refunds/SKILL.md").text("assets/form.bin", "another form");
+    let (mut acme, mut globex) = (Origin::with([refunds()]), Origin::with([other()]));
+    let setup = Setup::new().origin("acme", &acme).origin("globex", &globex);
+    let mut gateway = setup.start().await;
+    let both = [("acme", refunds()), ("globex", other())];
+    for (label, skill) in &both {
+        gateway.approve(&format!("{label}/refunds")).await;
+        gateway.cli(&["pull", &format!("{label}/refunds")]).await.expect(0);
+        let read = gateway
+            .host()
+            .read(&format!("skill://{label}/refunds/assets/form.bin"))
+            .await;
+        assert_eq!(read.bytes(), skill.bytes("assets/form.bin"));
+    }
+    acme.stop().await;
+    globex.stop().await;
+    gateway.restart().await;
+    for (label, skill) in &both {
+        for path in ["SKILL.md", "assets/form.bin"] {
+            let read = gateway.host().read(&format!("skill://{label}/refunds/{path}")).await;
+            assert_eq!(read.bytes(), skill.bytes(path), "{label} {path}");
+            assert_eq!(read.result()["_meta"]["dev.portcullis/origin"], *label);
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn what_came_without_hints_from_an_older_server_is_kept_too() {
+    // case M6.
+    let mut origin = Origin::speaking(Era::Legacy, Answers::Json, [refunds()]);
+    let mut gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.host().read(READ[1]).await.result();
+    gateway.host().read(READ[1]).await.result();
+    assert_eq!(origin.reads().len(), 1, "bytes go by their digest");
+    origin.is_asked_again("skills/list").await;
+    origin.stop().await;
+    gateway.restart().await;
+    assert_eq!(gateway.host().uris().await, [READ[0]]);
+    assert_eq!(
+        gateway.host().read(READ[1]).await.bytes(),
+        refunds().bytes("assets/form.bin")
     );
     gateway.finish().await;
 }

@@ -40,6 +40,7 @@ async fn hosts(url: &str) -> [Host; 2] {
 
 #[tokio::test]
 async fn the_same_uri_of_two_origins_is_two_skills() {
+    // case A3, case A5; of case A2 (d), a raw URI that two origins know names neither.
     let (_acme, _globex, gateway) = two_origins().await;
     for host in hosts(gateway.mcp()).await {
         assert_eq!(
@@ -66,6 +67,7 @@ async fn the_same_uri_of_two_origins_is_two_skills() {
 
 #[tokio::test]
 async fn approving_one_does_not_unlock_the_other() {
+    // case A5.
     let (acme, globex) = (Origin::with([refunds()]), Origin::with([refunds()]));
     let gateway = Setup::new()
         .origin("acme", &acme)
@@ -84,6 +86,7 @@ async fn approving_one_does_not_unlock_the_other() {
 
 #[tokio::test]
 async fn removing_one_origin_leaves_the_other_as_it_was() {
+    // case A5.
     let (_acme, globex, mut gateway) = two_origins().await;
     let before = gateway.host().get("skill://globex/refunds/SKILL.md").await;
     gateway.reconfigure(|mut setup| {
@@ -111,6 +114,7 @@ async fn removing_one_origin_leaves_the_other_as_it_was() {
 
 #[tokio::test]
 async fn names_do_not_change_when_a_second_origin_comes() {
+    // case A4, where the second origin comes with a restart.
     let (acme, globex) = (Origin::with([refunds()]), Origin::with([other_refunds()]));
     let mut gateway = Gateway::of(&acme).await;
     gateway.approve("acme/refunds").await;
@@ -125,6 +129,7 @@ async fn names_do_not_change_when_a_second_origin_comes() {
 
 #[tokio::test]
 async fn the_view_of_one_origin_has_its_own_uris_and_the_entrys_own_text() {
+    // of case A10, frontmatter keeps its text.
     let (_acme, _globex, gateway) = two_origins().await;
     for host in hosts(&gateway.mcp_of("acme")).await {
         for answer in [host.list().await, host.get(REFUNDS).await] {
@@ -240,6 +245,7 @@ async fn directories_are_read_off_the_manifest() {
 
 #[tokio::test]
 async fn results_have_the_members_of_their_era() {
+    // deviation 24; of case C9, hints stand in the results of their era alone.
     let (_acme, _globex, gateway) = two_origins().await;
     let uri = "skill://acme/refunds/SKILL.md";
     for host in hosts(gateway.mcp()).await {
@@ -296,6 +302,7 @@ fn page(answer: &Answer) -> (Vec<String>, Option<String>) {
 
 #[tokio::test]
 async fn pages_neither_skip_nor_repeat_while_skills_come_and_go() {
+    // case L4.
     let names = ["b", "c", "e", "f"];
     let uri = |name: &str| format!("skill://{name}/SKILL.md");
     let origin = Origin::with(names.map(|name| Skill::at(&uri(name))));
@@ -332,6 +339,7 @@ async fn pages_neither_skip_nor_repeat_while_skills_come_and_go() {
 
 #[tokio::test]
 async fn a_cursor_that_was_never_given_is_refused() {
+    // case L4.
     let names = ["a", "b"];
     let origin = Origin::with(names.map(|name| Skill::at(&format!("skill://{name}/SKILL.md"))));
     let setup = Setup::new().origin("acme", &origin).origin("globex", &origin);
@@ -355,6 +363,71 @@ async fn a_cursor_that_was_never_given_is_refused() {
             own.split_at(own.len() / 2).0,
         ] {
             host.list_from(bad).await.refusal(-32602);
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn directories_are_answered_whatever_the_origins_declare() {
+    // case A1: one origin declares directory reads, one nothing optional, one no skills at all.
+    let origins = ["all", "some", "none"].map(|label| (label, Origin::with([refunds()])));
+    let mut setup = Setup::new();
+    for (label, origin) in &origins {
+        let skills = match *label {
+            "all" => json!({ "io.modelcontextprotocol/skills": { "directoryRead": true } }),
+            "some" => json!({ "io.modelcontextprotocol/skills": {} }),
+            _ => json!({}),
+        };
+        origin.rewrite(move |method, result| {
+            if method == "server/discover" {
+                result["capabilities"]["extensions"] = skills.clone();
+            }
+        });
+        setup = setup.origin(label, origin);
+    }
+    let gateway = setup.start().await;
+    for label in ["all", "some"] {
+        gateway.approve(&format!("{label}/refunds")).await;
+        for host in hosts(gateway.mcp()).await {
+            let listed = host.directory(&format!("skill://{label}/refunds")).await;
+            assert_eq!(listed.result()["resources"].as_array().unwrap().len(), 3);
+        }
+    }
+    for url in [gateway.mcp().to_owned(), gateway.mcp_of("none")] {
+        let answer = Host::modern(&url).ask("server/discover", json!({})).await;
+        let extensions = &answer.result()["capabilities"]["extensions"];
+        assert_eq!(extensions["io.modelcontextprotocol/skills"]["directoryRead"], true);
+        Host::modern(&url).list().await.result();
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn every_label_makes_uris_that_lead_back() {
+    // case A3.
+    let labels = ["a", "my-team", "x0-9-y", "a-label-of-thirty-two-characters"];
+    let origin = Origin::with([refunds(), Skill::at("repo://~x/y/deploy/SKILL.md")]);
+    let setup = labels
+        .into_iter()
+        .fold(Setup::new(), |setup, label| setup.origin(label, &origin));
+    let gateway = setup.start().await;
+    let host = gateway.host();
+    for label in labels {
+        gateway.approve_all(label, 2).await;
+        for (uri, name) in [
+            (format!("skill://{label}/refunds/SKILL.md"), "refunds"),
+            (format!("skill://{label}/~repo/~x/y/deploy/SKILL.md"), "deploy"),
+        ] {
+            assert!(host.uris().await.contains(&uri));
+            let got = host.get(&uri).await;
+            assert_eq!(got.result()["skill"]["uri"], uri.as_str());
+            assert_eq!(got.result()["skill"]["frontmatter"]["name"], name);
+            assert_eq!(uri.rsplit('/').nth(1), Some(name));
+            host.read(&uri).await.result();
+            let root = uri.trim_end_matches("/SKILL.md");
+            let children = host.directory(root).await;
+            assert!(strings(&children.result()["resources"], "uri").contains(&uri));
         }
     }
     gateway.finish().await;
@@ -422,5 +495,59 @@ async fn a_raw_uri_from_inside_a_file_is_answered_with_its_name_here_and_with_no
         "{}",
         answer.text
     );
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn members_that_nobody_knows_stay_in_an_entry() {
+    // case A10.
+    let odd = Skill::at(REFUNDS)
+        .with_frontmatter(r#"{"name":"refunds","description":"d","x-nested":{"deep":[1.0,null,{"a":"b"}]}}"#)
+        .edited(|entry| {
+            entry["com.example.x"] = json!({ "a": 1 });
+            entry["_meta"] = json!({ "com.example/x": 1 });
+            entry["resources"][0]["com.example.y"] = json!("z");
+        });
+    let listed: Value = serde_json::from_str(&odd.entry()).unwrap();
+    let origin = Origin::with([odd]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    let own = Host::modern(&gateway.mcp_of("acme")).get(REFUNDS).await;
+    assert_eq!(own.result()["skill"], listed);
+    let merged = gateway.host().get("skill://acme/refunds/SKILL.md").await;
+    let skill = &merged.result()["skill"];
+    for member in ["frontmatter", "com.example.x", "_meta"] {
+        assert_eq!(skill[member], listed[member], "{member}");
+    }
+    assert_eq!(skill["resources"][0]["com.example.y"], "z");
+    let meta = merged.result()["_meta"].as_object().unwrap();
+    assert!(
+        meta.keys()
+            .all(|key| !key.starts_with("io.modelcontextprotocol.skills/")),
+        "{meta:?}"
+    );
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_that_no_listing_shows_is_reached_by_its_uri() {
+    // case J6.
+    let menu = || Skill::at("skill://secret-menu/SKILL.md").text("a.md", "a").unlisted();
+    let origin = Origin::with([menu()]);
+    let gateway = Gateway::of(&origin).await;
+    let host = gateway.host();
+    let uri = "skill://acme/secret-menu/SKILL.md";
+    gateway
+        .origin_when("acme", "was listed", |item| item["state"] == "up")
+        .await;
+    assert_eq!(host.get(uri).await.refusal(-32602)["dev.portcullis/reason"], "held");
+    gateway.approve("acme/secret-menu").await;
+    host.get(uri).await.result();
+    assert_eq!(host.read(uri).await.bytes(), menu().bytes("SKILL.md"));
+    // A listing without it says nothing of it.
+    origin.is_asked_again("skills/list").await;
+    origin.is_asked_again("skills/list").await;
+    gateway.skill_is("acme/secret-menu", "approved").await;
+    assert_eq!(host.read("skill://acme/secret-menu/a.md").await.bytes(), b"a");
     gateway.finish().await;
 }

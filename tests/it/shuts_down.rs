@@ -64,6 +64,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test]
 async fn a_second_process_on_the_same_folder_is_refused_and_told_who_holds_it() {
+    // case M4.
     let (_origin, gateway) = approved().await;
     let refused = gateway.cli(&["serve"]).await;
     assert!([2, 64].contains(&refused.code), "{refused:?}");

@@ -49,6 +49,7 @@ async fn assert_mismatch(gateway: &Gateway, path: &str) {
 
 #[tokio::test]
 async fn files_that_were_touched_on_the_way_are_refused() {
+    // case H1.
     for (path, spoil) in [
         ("references/limits.md", skill::tampered as skill::Spoil),
         ("references/limits.md", skill::with_crlf),
@@ -167,6 +168,7 @@ async fn verifying_needs_no_running_gateway() {
 
 #[tokio::test]
 async fn an_altered_log_is_found() {
+    // of case M9, the log.
     let (_origin, mut gateway) = gateway_of(refunds()).await;
     assert_eq!(gateway.stop().await, 0);
     let log = disk::files(&gateway.data().join("log"));
@@ -178,6 +180,7 @@ async fn an_altered_log_is_found() {
 
 #[tokio::test]
 async fn an_entry_that_says_other_things_of_the_same_bytes_is_checked_anew() {
+    // case I2.
     let (origin, gateway) = gateway_of(refunds()).await;
     let host = gateway.host();
     assert_eq!(

@@ -51,6 +51,196 @@ const AS_PYTHON: &str = r#""released":"2026-07-28","stamp":"2026-07-28T10:00:00+
 /// As rmcp lists it: only a leading zero makes a text of the number.
 const AS_RMCP: &str = r#""released":"2026-07-28","stamp":"2026-07-28T10:00:00Z","octal":"012","yes-ish":"yes","on-ish":"on","at":"12:30:45","version":1.1"#;
 
+/// A number whose text says more than its value.
+const VERSION: &str = "metadata:\n  version: 1.10\n  beta: true\n";
+
+/// A merge key.
+const MERGE: &str = "base: &b\n  k: v\nuse:\n  <<: *b\n  j: w\n";
+
+/// Values that parsers read in different ways.
+const VALUES: [Case; 14] = [
+    // deviation 8, deviation 9: the same file as four parsers list it; case I1, case I5.
+    case("typescript", DATES, AS_TYPESCRIPT, Plain),
+    case(
+        "python",
+        DATES,
+        AS_PYTHON,
+        Finding("as YAML 1.1 with Python's timestamps"),
+    ),
+    case(
+        "rmcp",
+        DATES,
+        AS_RMCP,
+        Refused("the field octal is rendered differently: \"012\" in the entry, 012 in line 6"),
+    ),
+    case(
+        "js-dates",
+        "metadata:\n  updated: 2026-03-05\n",
+        r#""metadata":{"updated":"2026-03-05T00:00:00.000Z"}"#,
+        Finding("as YAML 1.1 with JavaScript's timestamps"),
+    ),
+    case(
+        "strings",
+        "beta: true\nempty:\n",
+        r#""beta":"true","empty":"""#,
+        Finding("with every value a string"),
+    ),
+    case(
+        "mixture",
+        "beta: yes\nregion: no\n",
+        r#""beta":true,"region":"no""#,
+        Refused("the field beta is rendered differently: true in the entry, yes in line 4"),
+    ),
+    // deviation 10: numbers by value, and integers that went through a double; case I6.
+    case("short", VERSION, r#""metadata":{"version":1.1,"beta":true}"#, Plain),
+    case("long", VERSION, r#""metadata":{"version":1.10,"beta":true}"#, Plain),
+    case(
+        "text",
+        VERSION,
+        r#""metadata":{"version":"1.10","beta":true}"#,
+        Refused("the field metadata.version is rendered differently: \"1.10\" in the entry, 1.10 in line 5"),
+    ),
+    case(
+        "big",
+        "big: 12345678901234567890\n",
+        r#""big":12345678901234567890"#,
+        Plain,
+    ),
+    case(
+        "rounded",
+        "big: 12345678901234567890\n",
+        r#""big":12345678901234567000"#,
+        Finding("but that a long integer is rounded to a double"),
+    ),
+    // deviation 11.
+    case(
+        "infinite",
+        "limit: .inf\nnotnum: .nan\n",
+        r#""limit":null,"notnum":null"#,
+        Finding("but that a number that is not finite is null"),
+    ),
+    // deviation 16: rmcp sorts the members.
+    case("sorted", "zone: a\nauthor: b\n", r#""author":"b","zone":"a""#, Plain),
+    // The extension's own suite takes null for absent.
+    case("absent", "license:\n", "", Finding("but that an empty field is absent")),
+];
+
+/// Keys, anchors, blocks and lists.
+const SHAPES: [Case; 11] = [
+    // deviation 12: whichever of the two the entry shows; case I7.
+    case(
+        "first",
+        "note: a\nnote: b\n",
+        r#""note":"a""#,
+        Refused("the key note stands a second time in line 5"),
+    ),
+    case(
+        "last",
+        "note: a\nnote: b\n",
+        r#""note":"b""#,
+        Refused("the key note stands a second time in line 5"),
+    ),
+    case(
+        "inner",
+        "m:\n  a: 1\n  a: 2\n",
+        r#""m":{"a":2}"#,
+        Refused("the key a stands a second time in line 6"),
+    ),
+    // deviation 13.
+    case(
+        "anchor",
+        "base: &b {k: v}\nuse: *b\n",
+        r#""base":{"k":"v"},"use":{"k":"v"}"#,
+        Plain,
+    ),
+    case(
+        "merged",
+        MERGE,
+        r#""base":{"k":"v"},"use":{"k":"v","j":"w"}"#,
+        Finding("but that << is merged"),
+    ),
+    case(
+        "literal",
+        MERGE,
+        r#""base":{"k":"v"},"use":{"<<":{"k":"v"},"j":"w"}"#,
+        Finding("but that << is taken for a key"),
+    ),
+    // deviation 14: fastmcp and nimblebrain cut the newline off.
+    case(
+        "block",
+        "note: |\n  kept\n  lines\n",
+        r#""note":"kept\nlines\n""#,
+        Plain,
+    ),
+    case(
+        "cut",
+        "note: |\n  kept\n  lines\n",
+        r#""note":"kept\nlines""#,
+        Finding("but that the last block lacks its final newline"),
+    ),
+    // case I8: text and list are not the same, and neither is touched.
+    case(
+        "tools",
+        "allowed-tools: Bash(git:*), Read\n",
+        r#""allowed-tools":"Bash(git:*), Read""#,
+        Plain,
+    ),
+    case(
+        "list",
+        "allowed-tools: [Bash(git:*), Read]\n",
+        r#""allowed-tools":["Bash(git:*)","Read"]"#,
+        Plain,
+    ),
+    case(
+        "as-text",
+        "allowed-tools: [Read, Write]\n",
+        r#""allowed-tools":"Read, Write""#,
+        Refused("the field allowed-tools differs: \"Read, Write\" in the entry, a list of 2 in line 4"),
+    ),
+];
+
+/// What authors write without quotes.
+const MISTAKES: [Case; 6] = [
+    // case I3, case I12: the commonest mistake in the field says where it stands and what mends it.
+    case(
+        "colon",
+        "hint: Make it ready: errors\n",
+        r#""hint":"Make it ready: errors""#,
+        Refused("line 4 column 20, field hint (quote the value?)"),
+    ),
+    case(
+        "at-sign",
+        "hint: @team use\n",
+        r#""hint":"@team use""#,
+        Refused("field hint (quote the value?)"),
+    ),
+    case(
+        "backtick",
+        "hint: `x` it\n",
+        r#""hint":"`x` it""#,
+        Refused("field hint (quote the value?)"),
+    ),
+    case(
+        "percent",
+        "hint: %x\n",
+        r#""hint":"%x""#,
+        Refused("field hint (quote the value?)"),
+    ),
+    case(
+        "bracket",
+        "hint: [action] - e.g. list\n",
+        r#""hint":"[action] - e.g. list""#,
+        Refused("is not valid YAML, line 4"),
+    ),
+    // case I10: the first line that is only dashes closes the block.
+    case(
+        "open",
+        "hint: \"x\n---\ny\"\n",
+        r#""hint":"x --- y""#,
+        Refused("is not valid YAML"),
+    ),
+];
+
 /// Serves all cases under two policies, and checks each verdict under both.
 async fn check(cases: &[Case]) {
     let origin = Origin::with(cases.iter().map(Case::skill));
@@ -111,190 +301,17 @@ impl Case {
 
 #[tokio::test]
 async fn each_yaml_dialect_is_one_reading_and_a_mixture_is_none() {
-    let version = |entry| move |name| case(name, "metadata:\n  version: 1.10\n  beta: true\n", entry, Plain);
-    check(&[
-        // deviation 8, deviation 9: the same file as four parsers list it; case I1, case I5.
-        case("typescript", DATES, AS_TYPESCRIPT, Plain),
-        case(
-            "python",
-            DATES,
-            AS_PYTHON,
-            Finding("as YAML 1.1 with Python's timestamps"),
-        ),
-        case(
-            "rmcp",
-            DATES,
-            AS_RMCP,
-            Refused("the field octal is rendered differently: \"012\" in the entry, 012 in line 6"),
-        ),
-        case(
-            "js-dates",
-            "metadata:\n  updated: 2026-03-05\n",
-            r#""metadata":{"updated":"2026-03-05T00:00:00.000Z"}"#,
-            Finding("as YAML 1.1 with JavaScript's timestamps"),
-        ),
-        case(
-            "strings",
-            "beta: true\nempty:\n",
-            r#""beta":"true","empty":"""#,
-            Finding("with every value a string"),
-        ),
-        case(
-            "mixture",
-            "beta: yes\nregion: no\n",
-            r#""beta":true,"region":"no""#,
-            Refused("the field beta is rendered differently: true in the entry, yes in line 4"),
-        ),
-        // deviation 10: numbers by value, and integers that went through a double; case I6.
-        version(r#""metadata":{"version":1.1,"beta":true}"#)("short"),
-        version(r#""metadata":{"version":1.10,"beta":true}"#)("long"),
-        case(
-            "text",
-            "metadata:\n  version: 1.10\n  beta: true\n",
-            r#""metadata":{"version":"1.10","beta":true}"#,
-            Refused("the field metadata.version is rendered differently: \"1.10\" in the entry, 1.10 in line 5"),
-        ),
-        case(
-            "big",
-            "big: 12345678901234567890\n",
-            r#""big":12345678901234567890"#,
-            Plain,
-        ),
-        case(
-            "rounded",
-            "big: 12345678901234567890\n",
-            r#""big":12345678901234567000"#,
-            Finding("but that a long integer is rounded to a double"),
-        ),
-        // deviation 11.
-        case(
-            "infinite",
-            "limit: .inf\nnotnum: .nan\n",
-            r#""limit":null,"notnum":null"#,
-            Finding("but that a number that is not finite is null"),
-        ),
-        // deviation 16: rmcp sorts the members.
-        case("sorted", "zone: a\nauthor: b\n", r#""author":"b","zone":"a""#, Plain),
-        // The extension's own suite takes null for absent.
-        case("absent", "license:\n", "", Finding("but that an empty field is absent")),
-    ])
-    .await;
+    check(&VALUES).await;
 }
 
 #[tokio::test]
 async fn keys_anchors_and_blocks_are_read_in_one_way_or_the_reviewer_is_told() {
-    let merge = "base: &b\n  k: v\nuse:\n  <<: *b\n  j: w\n";
-    check(&[
-        // deviation 12: whichever of the two the entry shows; case I7.
-        case(
-            "first",
-            "note: a\nnote: b\n",
-            r#""note":"a""#,
-            Refused("the key note stands a second time in line 5"),
-        ),
-        case(
-            "last",
-            "note: a\nnote: b\n",
-            r#""note":"b""#,
-            Refused("the key note stands a second time in line 5"),
-        ),
-        case(
-            "inner",
-            "m:\n  a: 1\n  a: 2\n",
-            r#""m":{"a":2}"#,
-            Refused("the key a stands a second time in line 6"),
-        ),
-        // deviation 13.
-        case(
-            "anchor",
-            "base: &b {k: v}\nuse: *b\n",
-            r#""base":{"k":"v"},"use":{"k":"v"}"#,
-            Plain,
-        ),
-        case(
-            "merged",
-            merge,
-            r#""base":{"k":"v"},"use":{"k":"v","j":"w"}"#,
-            Finding("but that << is merged"),
-        ),
-        case(
-            "literal",
-            merge,
-            r#""base":{"k":"v"},"use":{"<<":{"k":"v"},"j":"w"}"#,
-            Finding("but that << is taken for a key"),
-        ),
-        // deviation 14: fastmcp and nimblebrain cut the newline off.
-        case(
-            "block",
-            "note: |\n  kept\n  lines\n",
-            r#""note":"kept\nlines\n""#,
-            Plain,
-        ),
-        case(
-            "cut",
-            "note: |\n  kept\n  lines\n",
-            r#""note":"kept\nlines""#,
-            Finding("but that the last block lacks its final newline"),
-        ),
-        // case I8: text and list are not the same, and neither is touched.
-        case(
-            "tools",
-            "allowed-tools: Bash(git:*), Read\n",
-            r#""allowed-tools":"Bash(git:*), Read""#,
-            Plain,
-        ),
-        case(
-            "list",
-            "allowed-tools: [Bash(git:*), Read]\n",
-            r#""allowed-tools":["Bash(git:*)","Read"]"#,
-            Plain,
-        ),
-        case(
-            "as-text",
-            "allowed-tools: [Read, Write]\n",
-            r#""allowed-tools":"Read, Write""#,
-            Refused("the field allowed-tools differs: \"Read, Write\" in the entry, a list of 2 in line 4"),
-        ),
-        // case I3, case I12: the commonest mistake in the field says where it stands and what mends it.
-        case(
-            "colon",
-            "hint: Make it ready: errors\n",
-            r#""hint":"Make it ready: errors""#,
-            Refused("line 4 column 20, field hint (quote the value?)"),
-        ),
-        case(
-            "at-sign",
-            "hint: @team use\n",
-            r#""hint":"@team use""#,
-            Refused("field hint (quote the value?)"),
-        ),
-        case(
-            "backtick",
-            "hint: `x` it\n",
-            r#""hint":"`x` it""#,
-            Refused("field hint (quote the value?)"),
-        ),
-        case(
-            "percent",
-            "hint: %x\n",
-            r#""hint":"%x""#,
-            Refused("field hint (quote the value?)"),
-        ),
-        case(
-            "bracket",
-            "hint: [action] - e.g. list\n",
-            r#""hint":"[action] - e.g. list""#,
-            Refused("is not valid YAML, line 4"),
-        ),
-        // case I10: the first line that is only dashes closes the block.
-        case(
-            "open",
-            "hint: \"x\n---\ny\"\n",
-            r#""hint":"x --- y""#,
-            Refused("is not valid YAML"),
-        ),
-    ])
-    .await;
+    check(&SHAPES).await;
+}
+
+#[tokio::test]
+async fn yaml_that_is_none_is_refused_with_line_column_field_and_cure() {
+    check(&MISTAKES).await;
 }
 
 #[tokio::test]

@@ -112,6 +112,40 @@ async fn an_answer_under_another_spelling_is_not_the_file_that_was_asked_for() {
     gateway.finish().await;
 }
 
+/// Entries that name another place than their own, or could be read to: the refusal's words, the URI, the entry.
+fn entries_that_could_lead_elsewhere() -> [(&'static str, &'static str, String); 16] {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let resource = |uri: &str| json!({ "uri": uri, "digest": digest, "size": 1 });
+    let entry = |uri: &str, files: &[&str]| {
+        let name = uri.trim_end_matches("/SKILL.md").rsplit(['/', ':']).next().unwrap();
+        let resources: Value = files.iter().map(|file| resource(file)).collect();
+        json!({ "uri": uri, "frontmatter": { "name": name, "description": "d" }, "resources": resources }).to_string()
+    };
+    let alone = |words, uri| (words, uri, entry(uri, &[uri]));
+    let with = |words, name: &str, file| {
+        let own = format!("skill://{name}/SKILL.md");
+        (words, file, entry(&own, &[&own, file]))
+    };
+    [
+        alone("has a dot segment", "skill://a/b/../c/SKILL.md"),
+        alone("has an empty segment", "skill://a//b/SKILL.md"),
+        alone("has the escape %2E", "skill://a/%2E%2E/b/SKILL.md"),
+        alone("has the escape %2f", "skill://a%2fb/c/SKILL.md"),
+        alone("has the character '?'", "skill://a/b/SKILL.md?x=/SKILL.md"),
+        alone("has the character '#'", "skill://a/b#/SKILL.md"),
+        alone("has the character '@'", "skill://me@a/b/SKILL.md"),
+        alone("does not begin with a lower-case scheme", "SKILL://a/b/SKILL.md"),
+        alone("does not begin with a lower-case scheme", "docs:team/refunds/SKILL.md"),
+        with("does not begin with a lower-case scheme", "n1", "file:/etc/hostname"),
+        with("does not begin with a lower-case scheme", "n2", "FILE:///etc/hostname"),
+        with("has an empty segment", "n3", "file:///etc/hostname"),
+        with("lies outside the skill's directory", "n4", "skill://other/secret.md"),
+        with("lies outside the skill's directory", "n5", "skill://n5-evil/x"),
+        with("lies outside the skill's directory", "n6", "docs://n6/x"),
+        with("has the character '['", "n7", "skill://n7/[x].md"),
+    ]
+}
+
 #[tokio::test]
 async fn uris_are_kept_byte_for_byte_and_those_that_could_lead_elsewhere_are_refused() {
     // case G1, case G2, case G3, and of deviation 22 what an entry may not be called.
@@ -124,51 +158,10 @@ async fn uris_are_kept_byte_for_byte_and_those_that_could_lead_elsewhere_are_ref
         "skill://host:8080/three/SKILL.md",
     ];
     let (origin, gateway) = served(good.map(Skill::at)).await;
-    let digest = format!("sha256:{}", "0".repeat(64));
-    let resource = |uri: &str| json!({ "uri": uri, "digest": digest, "size": 1 });
-    let entry = |uri: &str, files: &[&str]| {
-        let name = uri.trim_end_matches("/SKILL.md").rsplit(['/', ':']).next().unwrap();
-        let resources: Value = files.iter().map(|file| resource(file)).collect();
-        json!({ "uri": uri, "frontmatter": { "name": name, "description": "d" }, "resources": resources }).to_string()
-    };
-    let alone = |uri| (uri, entry(uri, &[uri]));
-    let with = |name: &str, file| {
-        let own = format!("skill://{name}/SKILL.md");
-        (file, entry(&own, &[&own, file]))
-    };
-    let bad = [
-        ("has a dot segment", alone("skill://a/b/../c/SKILL.md")),
-        ("has an empty segment", alone("skill://a//b/SKILL.md")),
-        ("has the escape %2E", alone("skill://a/%2E%2E/b/SKILL.md")),
-        ("has the escape %2f", alone("skill://a%2fb/c/SKILL.md")),
-        ("has the character '?'", alone("skill://a/b/SKILL.md?x=/SKILL.md")),
-        ("has the character '#'", alone("skill://a/b#/SKILL.md")),
-        ("has the character '@'", alone("skill://me@a/b/SKILL.md")),
-        ("does not begin with a lower-case scheme", alone("SKILL://a/b/SKILL.md")),
-        (
-            "does not begin with a lower-case scheme",
-            alone("docs:team/refunds/SKILL.md"),
-        ),
-        (
-            "does not begin with a lower-case scheme",
-            with("n1", "file:/etc/hostname"),
-        ),
-        (
-            "does not begin with a lower-case scheme",
-            with("n2", "FILE:///etc/hostname"),
-        ),
-        ("has an empty segment", with("n3", "file:///etc/hostname")),
-        (
-            "lies outside the skill's directory",
-            with("n4", "skill://other/secret.md"),
-        ),
-        ("lies outside the skill's directory", with("n5", "skill://n5-evil/x")),
-        ("lies outside the skill's directory", with("n6", "docs://n6/x")),
-        ("has the character '['", with("n7", "skill://n7/[x].md")),
-    ];
-    origin.set(|script| script.extra_entries = bad.iter().map(|(_, (_, text))| text.clone()).collect());
+    let bad = entries_that_could_lead_elsewhere();
+    origin.set(|script| script.extra_entries = bad.iter().map(|(_, _, text)| text.clone()).collect());
     let refused = rejected(&gateway, "acme", bad.len()).await;
-    for (words, (uri, _)) in &bad {
+    for (words, uri, _) in &bad {
         let said = refused
             .iter()
             .any(|(of, _, reason)| reason.contains(words) && (of == uri || reason.contains(uri)));
