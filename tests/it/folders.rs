@@ -1,11 +1,14 @@
 //! A folder of skills is an origin like any other, and nothing outside it is served.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tempfile::TempDir;
 
+use crate::support::client::strings;
 use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
@@ -118,4 +121,163 @@ async fn the_example_configuration_serves_its_samples_once_approved() {
     }
     assert_eq!(gateway.host().uris().await.len(), 3);
     gateway.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_published_is_named_in_the_log_and_the_rest_is_served() {
+    // case K3, case J1, case J2, case I3, each sorted before the good skill.
+    let (folder, outside) = (folder(), TempDir::new().unwrap());
+    let root = folder.path();
+    let skill = |name: &str, text: &str| {
+        fs::create_dir_all(root.join(name)).unwrap();
+        disk::write(&root.join(name).join("SKILL.md"), text.as_bytes());
+    };
+    symlink(root.join("nowhere"), root.join("a-dangling")).unwrap();
+    disk::write(&root.join("a-file"), b"no folder");
+    fifo(&root.join("a-pipe"));
+    fs::create_dir_all(root.join(OsStr::from_bytes(b"a-\xff"))).unwrap();
+    fs::create_dir_all(root.join("b-folder/SKILL.md")).unwrap();
+    skill("b-pipe", "---\nname: b-pipe\ndescription: d\n---\n");
+    fifo(&root.join("b-pipe/pipe"));
+    skill(
+        "b-colon",
+        "---\nname: b-colon\ndescription: Make it ready: errors\n---\n",
+    );
+    skill("b-wrong-name", "---\nname: right-name\ndescription: d\n---\n");
+    skill("b-none", "# No frontmatter\n");
+    fs::create_dir_all(root.join("b-link")).unwrap();
+    disk::write(
+        &outside.path().join("SKILL.md"),
+        b"---\nname: b-link\ndescription: d\n---\n",
+    );
+    symlink(outside.path().join("SKILL.md"), root.join("b-link/SKILL.md")).unwrap();
+    fs::create_dir_all(root.join("b-lower")).unwrap();
+    disk::write(
+        &root.join("b-lower/skill.md"),
+        b"---\nname: b-lower\ndescription: d\n---\n",
+    );
+    disk::write(&root.join("demo/skill.md"), b"in the shadow of the real one");
+    let gateway = gateway(&folder).await;
+    gateway.approve("local/demo").await;
+    let host = gateway.host();
+    assert_eq!(host.uris().await, ["skill://local/demo/SKILL.md"]);
+    assert_eq!(
+        host.read("skill://local/demo/skill.md").await.bytes(),
+        b"in the shadow of the real one"
+    );
+    let seen = gateway
+        .origin_when("local", "is up", |origin| origin["state"] == "up")
+        .await;
+    assert_eq!(seen["skills"], 1);
+    let log = gateway.stderr();
+    for name in ["b-pipe", "b-colon", "b-wrong-name", "b-none", "b-link"] {
+        assert!(
+            log.lines().any(|line| line.contains("WARN") && line.contains(name)),
+            "{name} in\n{log}"
+        );
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_link_put_where_a_file_was_is_not_followed() {
+    // case K1.
+    let (folder, outside) = (folder(), TempDir::new().unwrap());
+    disk::write(&outside.path().join("secret.txt"), b"secret!");
+    let gateway = gateway(&folder).await;
+    gateway.approve("local/demo").await;
+    let notes = folder.path().join("demo/notes.md");
+    disk::remove(&notes);
+    symlink(outside.path().join("secret.txt"), &notes).unwrap();
+    let answer = gateway.host().read("skill://local/demo/notes.md").await;
+    assert!(!answer.text.contains("secret!"), "{}", answer.text);
+    gateway.skill_is("local/demo", "withdrawn").await;
+    let answer = gateway.host().read("skill://local/demo/notes.md").await;
+    assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "held");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn hidden_files_are_no_part_of_a_skill_and_all_others_are() {
+    // case K5.
+    let folder = folder();
+    let gateway = gateway(&folder).await;
+    gateway.approve("local/demo").await;
+    let demo = folder.path().join("demo");
+    let before = gateway.skill_is("local/demo", "approved").await;
+    fs::create_dir_all(demo.join(".git")).unwrap();
+    disk::write(&demo.join(".git/config"), b"[core]\n");
+    disk::write(&demo.join(".DS_Store"), b"\0");
+    let refreshed = gateway
+        .origin_when("local", "is up", |origin| origin["state"] == "up")
+        .await;
+    gateway
+        .origin_when("local", "is read anew", |origin| {
+            origin["last_refresh"] != refreshed["last_refresh"]
+        })
+        .await;
+    assert_eq!(gateway.skill_is("local/demo", "approved").await["set"], before["set"]);
+    let host = gateway.host();
+    for hidden in [".DS_Store", ".git/config"] {
+        let answer = host.read(&format!("skill://local/demo/{hidden}")).await;
+        assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "unknown");
+    }
+    let listed = host.directory("skill://local/demo").await;
+    assert_eq!(strings(&listed.result()["resources"], "name"), ["demo", "notes.md"]);
+    fs::create_dir_all(demo.join("__pycache__")).unwrap();
+    disk::write(&demo.join("__pycache__/x.pyc"), b"\0");
+    gateway.skill_is("local/demo", "changed").await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn every_way_to_edit_a_folder_is_seen() {
+    // case K6: made after the start, a file renamed, a file replaced by another, a file removed, a skill added.
+    let parent = TempDir::new().unwrap();
+    let root = parent.path().join("skills");
+    let gateway = Setup::new().folder("local", &root).start().await;
+    gateway
+        .origin_when("local", "is not there", |origin| origin["state"] == "down")
+        .await;
+    write_skill(&root, "demo", "What it is for.");
+    let notes = root.join("demo/notes.md");
+    disk::write(&notes, b"# Notes\n");
+    gateway.approve("local/demo").await;
+    let renamed = root.join("demo/renamed.md");
+    disk::rename(&notes, &renamed);
+    gateway.skill_is("local/demo", "changed").await;
+    gateway.approve("local/demo").await;
+    assert_eq!(
+        gateway.host().read("skill://local/demo/renamed.md").await.bytes(),
+        b"# Notes\n"
+    );
+    assert_eq!(
+        gateway.host().read("skill://local/demo/notes.md").await.reason(),
+        "unknown"
+    );
+    disk::write(&root.join("demo/.new"), b"# Other\n");
+    disk::rename(&root.join("demo/.new"), &renamed);
+    gateway.skill_is("local/demo", "changed").await;
+    gateway.approve("local/demo").await;
+    assert_eq!(
+        gateway.host().read("skill://local/demo/renamed.md").await.bytes(),
+        b"# Other\n"
+    );
+    disk::remove(&renamed);
+    write_skill(&root, "another", "Came later.");
+    gateway.skill_is("local/demo", "changed").await;
+    gateway.skill_is("local/another", "pending").await;
+    gateway.finish().await;
+}
+
+/// Makes a named pipe, which nobody will ever write to.
+fn fifo(path: &Path) {
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
 }

@@ -20,6 +20,12 @@ pub(crate) fn remove(path: &Path) {
     fs::remove_file(path).unwrap();
 }
 
+/// Gives a file another name, in place of what has it.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn rename(from: &Path, to: &Path) {
+    fs::rename(from, to).unwrap();
+}
+
 /// Changes one byte of a file in place.
 pub(crate) fn flip_a_byte(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
