@@ -29,6 +29,7 @@ use super::Settings;
 use super::Unverified;
 use super::answer;
 use super::listing::Page;
+use super::tap::SdkError;
 use super::tap::Sink;
 use super::tap::TappedClient;
 use crate::config::Secret;
@@ -243,10 +244,14 @@ fn cause_of(error: &ClientInitializeError) -> String {
 /// The words of the cause behind all others.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
+    loop {
+        // The SDK does not call its client's failure a source either.
+        cause = match (cause.downcast_ref(), cause.source()) {
+            (Some(SdkError::Client(client)), _) => client,
+            (_, Some(source)) => source,
+            (_, None) => return cause.to_string().trim_end_matches([':', ' ']).to_owned(),
+        }
     }
-    cause.to_string().trim_end_matches([':', ' ']).to_owned()
 }
 
 /// An operator sees the address anyway; a host must not, whatever a library puts into its words.

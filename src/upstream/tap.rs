@@ -63,7 +63,7 @@ impl Sink {
 pub(super) struct TappedClient(pub(super) reqwest::Client);
 
 /// The name that the SDK has for the client's failures.
-type SdkError = StreamableHttpError<reqwest::Error>;
+pub(super) type SdkError = StreamableHttpError<reqwest::Error>;
 
 /// One request of ours on its way.
 struct Post<'a> {
