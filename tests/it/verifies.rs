@@ -6,6 +6,7 @@ use crate::support::REFUNDS;
 use crate::support::client::Host;
 use crate::support::disk;
 use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
 use crate::support::refunds;
 use crate::support::skill;
@@ -199,4 +200,90 @@ async fn an_entry_that_says_other_things_of_the_same_bytes_is_checked_anew() {
     gateway.approve("acme/refunds").await;
     assert_mismatch(&gateway, "SKILL.md").await;
     gateway.finish().await;
+}
+
+#[tokio::test]
+async fn stored_files_that_were_cut_emptied_or_grew_are_fetched_again() {
+    // case M1.
+    let origin = Origin::with([refunds()]);
+    let setup = Setup::new()
+        .origin("acme", &origin)
+        .set("limits.memory_cache_bytes = 0");
+    let gateway = setup.start().await;
+    gateway.approve("acme/refunds").await;
+    let bytes = gateway.host().read(LIMITS).await.bytes();
+    gateway.stores("acme/refunds", "limits.md").await;
+    let stored = disk::file_with(&gateway.data().join("content/acme"), &bytes);
+    for damage in [
+        skill::tampered as skill::Spoil,
+        skill::truncated,
+        |_| Vec::new(),
+        |bytes| [bytes, b"x"].concat(),
+    ] {
+        disk::write(&stored, &damage(&bytes));
+        let fetched = origin.reads().len();
+        assert_eq!(gateway.host().read(LIMITS).await.bytes(), bytes);
+        assert_eq!(origin.reads().len(), fetched + 1, "from the origin");
+        gateway.restores(&stored, &bytes).await;
+        gateway.host().read(LIMITS).await.result();
+        assert_eq!(origin.reads().len(), fetched + 1, "from the disk");
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn garbage_in_any_file_of_the_data_folder_opens_nothing() {
+    // case M9.
+    let mut origin = Origin::with([refunds(), sound()]);
+    let mut gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.skill_is("acme/sound", "pending").await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    gateway.cli(&["pull", "acme/sound"]).await.expect(0);
+    gateway.cli(&["token", "new", "laptops"]).await.expect(0);
+    assert_eq!(gateway.stop().await, 0);
+    origin.stop().await;
+    let data = gateway.data();
+    let copy = disk::copy(&data);
+    let (mut refused, mut missed) = (Vec::new(), Vec::new());
+    for (path, _) in &copy {
+        disk::restore(&data, &copy);
+        disk::write(path, &[0xa5; 777]);
+        let name = path.strip_prefix(&data).unwrap().display().to_string();
+        if !gateway.try_start().await {
+            refused.push(name);
+            continue;
+        }
+        if !serves_nothing_else(&gateway).await {
+            missed.push(name);
+        }
+        assert_eq!(gateway.stop().await, 0, "{}", gateway.stderr());
+    }
+    refused.sort();
+    assert_eq!(refused, ["FORMAT", "head/checkpoint", "keys/log", "log/journal"]);
+    assert!(
+        missed.iter().all(|name| name.starts_with("content/acme/")),
+        "{missed:?}"
+    );
+    assert_eq!(missed.len(), 4, "each file and the set of the skill: {missed:?}");
+    gateway.abandon();
+}
+
+/// Asserts that the approved skill's own bytes are all that is served; says whether all of them are.
+async fn serves_nothing_else(gateway: &Gateway) -> bool {
+    let host = gateway.host();
+    let mut is_whole = true;
+    for path in ["SKILL.md", "references/limits.md", "assets/form.bin"] {
+        let answer = host.read(&format!("skill://acme/refunds/{path}")).await;
+        if answer.json["result"].is_object() {
+            assert_eq!(answer.bytes(), refunds().bytes(path));
+        } else {
+            is_whole = false;
+        }
+    }
+    let held = "skill://acme/sound/SKILL.md";
+    for answer in [host.read(held).await, host.get(held).await] {
+        assert!(answer.json["error"].is_object(), "{}", answer.text);
+    }
+    is_whole
 }

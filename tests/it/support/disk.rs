@@ -1,6 +1,7 @@
 //! The few changes that tests make to files, which the house otherwise leaves to its store.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
@@ -31,6 +32,28 @@ pub(crate) fn flip_a_byte(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     bytes[0] ^= 1;
     write(path, &bytes);
+}
+
+/// Every file below a folder with its bytes, for [`restore`].
+pub(crate) fn copy(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = files(folder).into_iter().filter(|path| path.is_file());
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// Makes a folder again what it was when it was copied.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn restore(folder: &Path, copy: &[(PathBuf, Vec<u8>)]) {
+    fs::remove_dir_all(folder).unwrap();
+    for (path, bytes) in copy {
+        let parent = path.parent().unwrap();
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .unwrap();
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
 }
 
 /// Every file below a folder.

@@ -184,6 +184,12 @@ impl Gateway {
 
     /// Starts the process and waits for its first line.
     pub(crate) async fn start(&mut self) {
+        let is_up = self.try_start().await;
+        assert!(is_up, "serve ended; it says:\n{}", self.stderr());
+    }
+
+    /// Starts the process and waits for its first line; says whether one came.
+    pub(crate) async fn try_start(&mut self) -> bool {
         let mut child = self.spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -191,6 +197,9 @@ impl Gateway {
             .await
             .expect("the first line in time")
             .unwrap();
+        if line.is_empty() {
+            return false;
+        }
         let addresses = line
             .trim_end()
             .strip_prefix("ready mcp=")
@@ -202,6 +211,7 @@ impl Gateway {
             child,
             _stdout: stdout,
         });
+        true
     }
 
     /// Starts the process and kills it soon, whatever it has got to.
@@ -353,6 +363,16 @@ impl Gateway {
                 return;
             }
             assert!(Instant::now() < deadline, "{path} is not stored: {shown:#}");
+        }
+    }
+
+    /// Waits until a file of the data folder has these bytes.
+    pub(crate) async fn restores(&self, path: &Path, bytes: &[u8]) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut interval = tokio::time::interval(BETWEEN_LOOKS);
+        while !fs::read(path).is_ok_and(|held| held == bytes) {
+            interval.tick().await;
+            assert!(Instant::now() < deadline, "{} is not what it was", path.display());
         }
     }
 
