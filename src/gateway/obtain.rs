@@ -354,6 +354,7 @@ impl Inner {
                 | upstream::Error::Status(_)
                 | upstream::Error::Unauthorized(_)
                 | upstream::Error::NoSkills
+                | upstream::Error::NoMethod(_)
                 | upstream::Error::Rpc { .. }
                 | upstream::Error::Malformed(_)
                 | upstream::Error::Folder(_) => Failed::Plain(reason_of(&error)),

@@ -56,6 +56,7 @@ pub(super) fn reason_of(error: &upstream::Error) -> Unserved {
         upstream::Error::Status(_)
         | upstream::Error::Unauthorized(_)
         | upstream::Error::NoSkills
+        | upstream::Error::NoMethod(_)
         | upstream::Error::Rpc { .. }
         | upstream::Error::Malformed(_)
         | upstream::Error::TooLong { .. } => Unserved::OriginFault,

@@ -61,6 +61,9 @@ impl std::fmt::Debug for Headers {
 /// How long an idle connection is kept for the next miss.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// JSON-RPC's code for a method that a server does not know.
+const METHOD_NOT_FOUND: i64 = -32601;
+
 /// A session with the origin.
 type Session = RunningService<RoleClient, ClientConfig>;
 
@@ -127,7 +130,13 @@ impl HttpOrigin {
     }
 
     /// Sends one request of the skill family and gives its result's text.
-    async fn ask(&self, method: &str, params: serde_json::Value, cap: u64, timeout: Duration) -> Result<String, Error> {
+    async fn ask(
+        &self,
+        method: &'static str,
+        params: serde_json::Value,
+        cap: u64,
+        timeout: Duration,
+    ) -> Result<String, Error> {
         let session = self.session().await?;
         let sink = Sink::new(cap);
         let mut request = CustomRequest::new(method, Some(params));
@@ -138,7 +147,12 @@ impl HttpOrigin {
                 if matches!(answer, Err(Error::Unreachable(_))) {
                     self.forget(&session).await;
                 }
-                answer
+                match answer {
+                    Err(Error::Rpc {
+                        code: METHOD_NOT_FOUND, ..
+                    }) => Err(Error::NoMethod(method)),
+                    Ok(_) | Err(_) => answer,
+                }
             }
             (None, Err(_elapsed)) => Err(Error::TimedOut(timeout)),
             (None, Ok(failed)) => {

@@ -139,6 +139,9 @@ pub enum Error {
     /// It does not declare the skills extension (H-2).
     #[error("it does not declare the skills extension")]
     NoSkills,
+    /// It declares the extension and lacks one of its methods (S-1).
+    #[error("it declares the skills extension and does not know {0}; it may speak a draft of the extension")]
+    NoMethod(&'static str),
     /// It says that it has no such resource (S-42).
     #[error("it says that it has no such resource")]
     NotFound,
@@ -175,6 +178,7 @@ impl Error {
             | Self::Down { .. }
             | Self::Unauthorized(_)
             | Self::NoSkills
+            | Self::NoMethod(_)
             | Self::NotFound
             | Self::Rpc { .. }
             | Self::Malformed(_)

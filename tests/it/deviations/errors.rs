@@ -45,7 +45,7 @@ const NO_ANSWER: [(Fault, &str); 8] = [
             JSON,
             r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32601,"message":"Method not found"}}"#,
         ),
-        "it answered with error -32601: Method not found",
+        "it declares the skills extension and does not know skills/list; it may speak a draft of the extension",
     ),
     (
         Fault::Whole(
