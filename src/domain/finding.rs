@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::frontmatter::FrontmatterMatch;
+use super::origin::SkillKey;
 
 /// Something true of a skill that breaks no rule but should be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,13 @@ pub enum Finding {
     SizesMeasured,
     /// The frontmatter matched only under another reading than YAML 1.2, or with a tolerance (design §8).
     LooseFrontmatter(FrontmatterMatch),
+    /// Other skills have the same name, so that people may take one for another (H-15). Nothing here goes by a name alone.
+    SameName {
+        /// One of them.
+        other: SkillKey,
+        /// How many there are beside that one.
+        more: usize,
+    },
 }
 
 impl fmt::Display for Finding {
@@ -26,6 +34,8 @@ impl fmt::Display for Finding {
             }
             Self::SizesMeasured => f.write_str("the origin sends no sizes; they were measured by a pull"),
             Self::LooseFrontmatter(matched) => matched.fmt(f),
+            Self::SameName { other, more: 0 } => write!(f, "{other} has the same name"),
+            Self::SameName { other, more } => write!(f, "{other} and {more} more have the same name"),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What operators are shown: the JSON of design §10.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::Serialize;
 
 use super::Gateway;
+use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::ledger::Ledger;
 use super::observed::Observed;
@@ -138,10 +140,11 @@ impl Gateway {
     pub async fn skills(&self) -> Vec<SkillStatus> {
         let ledger = self.0.ledger.lock().await;
         let (catalog, now) = (self.catalog(), self.0.clock.now());
+        let names = Names::of(&catalog);
         let mut skills = Vec::new();
         for part in catalog.origins() {
             let label = part.label();
-            skills.extend(part.skills().map(|skill| status(&ledger, skill, now)));
+            skills.extend(part.skills().map(|skill| status(&ledger, &names, skill, now)));
             let observed = ledger.origins.get(label);
             let unknown = observed.into_iter().flat_map(|observed| observed.unreadable.keys());
             let unknown = unknown.filter(|uri| part.skill(uri).is_none());
@@ -181,7 +184,7 @@ impl Gateway {
             .ok()
             .map(|served| *served.permit().approval());
         Ok(SkillDetails {
-            status: status(&ledger, &skill, self.0.clock.now()),
+            status: status(&ledger, &Names::of(&self.catalog()), &skill, self.0.clock.now()),
             frontmatter: skill.entry.as_ref().map(|entry| entry.frontmatter().canonical()),
             files: skill
                 .entry
@@ -265,7 +268,29 @@ impl Gateway {
     }
 }
 
-fn status(ledger: &Ledger, skill: &CatalogSkill, now: Timestamp) -> SkillStatus {
+/// The skills of each name.
+struct Names<'a>(HashMap<&'a str, Vec<&'a SkillKey>>);
+
+impl<'a> Names<'a> {
+    fn of(catalog: &'a Catalog) -> Self {
+        let mut names: HashMap<_, Vec<_>> = HashMap::new();
+        for skill in catalog.origins().flat_map(|part| part.skills()) {
+            names.entry(skill.key.uri.name()).or_default().push(&*skill.key);
+        }
+        Self(names)
+    }
+
+    /// What a reviewer should know of other skills with the name of this one (H-15).
+    fn finding(&self, key: &SkillKey) -> Option<Finding> {
+        let mut others = self.0.get(key.uri.name())?.iter().filter(|other| **other != key);
+        Some(Finding::SameName {
+            other: SkillKey::clone(others.next()?),
+            more: others.count(),
+        })
+    }
+}
+
+fn status(ledger: &Ledger, names: &Names<'_>, skill: &CatalogSkill, now: Timestamp) -> SkillStatus {
     let served = skill.served(now);
     let SkillKey { label, uri } = &*skill.key;
     let observed = ledger.origins.get(label);
@@ -278,7 +303,7 @@ fn status(ledger: &Ledger, skill: &CatalogSkill, now: Timestamp) -> SkillStatus 
         .flat_map(|set| observed.map(|observed| observed.findings(uri, set)).unwrap_or_default());
     let findings = own
         .map(Finding::to_string)
-        .chain(seen.map(|finding| finding.to_string()));
+        .chain(seen.chain(names.finding(&skill.key)).map(|finding| finding.to_string()));
     SkillStatus {
         label: label.clone(),
         uri: uri.to_string(),

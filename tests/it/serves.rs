@@ -1,15 +1,18 @@
 //! What hosts are served: two views of one catalog, in both eras, under the labels of origins that cannot be confused.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::Value;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::support::REFUNDS;
 use crate::support::client;
 use crate::support::client::Answer;
 use crate::support::client::Host;
 use crate::support::client::strings;
+use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
@@ -549,5 +552,56 @@ async fn a_skill_that_no_listing_shows_is_reached_by_its_uri() {
     origin.is_asked_again("skills/list").await;
     gateway.skill_is("acme/secret-menu", "approved").await;
     assert_eq!(host.read("skill://acme/secret-menu/a.md").await.bytes(), b"a");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn skills_of_one_name_are_all_there_and_the_reviewer_is_told() {
+    // case A6, case A7: two origins, a folder, and two in one listing.
+    let deploy = |team: &str| Skill::at(&format!("skill://{team}/deploy/SKILL.md")).text("team.md", team);
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("deploy")).unwrap();
+    let own = b"---\nname: deploy\ndescription: d\n---\n";
+    disk::write(&folder.path().join("deploy/SKILL.md"), own);
+    let (acme, globex) = (Origin::with([deploy("x"), deploy("z")]), Origin::with([deploy("y")]));
+    let setup = Setup::new().origin("globex", &globex).origin("acme", &acme);
+    let mut gateway = setup.folder("local", folder.path()).start().await;
+    for (label, skills) in [("acme", 2), ("globex", 1), ("local", 1)] {
+        gateway.approve_all(label, skills).await;
+    }
+    let uris = [
+        "skill://acme/x/deploy/SKILL.md",
+        "skill://acme/z/deploy/SKILL.md",
+        "skill://globex/y/deploy/SKILL.md",
+        "skill://local/deploy/SKILL.md",
+    ];
+    assert_eq!(gateway.host().uris().await, uris);
+    gateway.restart().await;
+    let host = gateway.host();
+    assert_eq!(host.uris().await, uris, "in the same order");
+    for (label, team) in [("acme", "x"), ("acme", "z"), ("globex", "y")] {
+        let read = host.read(&format!("skill://{label}/{team}/deploy/team.md")).await;
+        assert_eq!(read.bytes(), team.as_bytes());
+    }
+    assert_eq!(host.read("skill://local/deploy/SKILL.md").await.bytes(), own);
+    for bare in ["skill://deploy/SKILL.md", "skill://acme/deploy/SKILL.md", "deploy"] {
+        host.get(bare).await.refusal(-32602);
+    }
+    gateway.cli(&["show", "acme/deploy", "--json"]).await.expect(1);
+    for (skill, finding) in [
+        (
+            "acme/x/deploy",
+            "skill://z/deploy/SKILL.md of acme and 2 more have the same name",
+        ),
+        (
+            "local/deploy",
+            "skill://x/deploy/SKILL.md of acme and 2 more have the same name",
+        ),
+    ] {
+        let shown = gateway.cli(&["show", skill, "--json"]).await.expect(0).json();
+        assert_eq!(shown["findings"], json!([finding]), "{skill}");
+        let listed = gateway.skill_is(skill, "approved").await;
+        assert_eq!(listed["findings"], shown["findings"]);
+    }
     gateway.finish().await;
 }

@@ -244,18 +244,15 @@ const MISTAKES: [Case; 6] = [
 /// Serves all cases under two policies, and checks each verdict under both.
 async fn check(cases: &[Case]) {
     let origin = Origin::with(cases.iter().map(Case::skill));
-    let gateway = Setup::new()
-        .origin("readings", &origin)
-        .origin_with("strict", &origin, "refresh = \"1s\"\nfrontmatter = \"strict\"")
-        .start()
-        .await;
-    let host = gateway.host();
-    for label in ["readings", "strict"] {
-        gateway.approve_all(label, cases.len()).await;
+    for policy in ["readings", "strict"] {
+        let settings = format!("refresh = \"1s\"\nfrontmatter = \"{policy}\"");
+        let gateway = Setup::new().origin_with("acme", &origin, &settings).start().await;
+        let host = gateway.host();
+        gateway.approve_all("acme", cases.len()).await;
         for case in cases {
-            let skill = format!("{label}/{}", case.name);
+            let skill = format!("acme/{}", case.name);
             let answer = host.read(&format!("skill://{skill}/SKILL.md")).await;
-            match (&case.verdict, label) {
+            match (&case.verdict, policy) {
                 (Plain, _) => {
                     assert_eq!(answer.bytes(), case.skill().bytes("SKILL.md"), "{skill}");
                     assert_eq!(findings(&gateway, &skill).await, [""; 0], "{skill}");
@@ -277,8 +274,8 @@ async fn check(cases: &[Case]) {
                 }
             }
         }
+        gateway.finish().await;
     }
-    gateway.finish().await;
 }
 
 impl Case {
