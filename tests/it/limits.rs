@@ -1,5 +1,6 @@
 //! What is within the protocol's bounds works, what is over them is refused with the rule, and nobody can send too much.
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -208,5 +209,23 @@ async fn a_connection_over_the_limit_waits_for_another_to_end() {
     };
     let (ended, served) = tokio::join!(first_ends, second_is_served);
     assert!(ended < served);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn what_leaves_a_small_memory_is_still_read_whole() {
+    // case M3: twenty readers of more than fits, all at once.
+    let files = ["a", "b", "c", "d"].map(|name| (name, vec![name.as_bytes()[0]; 100_000]));
+    let big = |skill: Skill, (name, bytes): &(&str, Vec<u8>)| skill.blob(name, bytes.clone());
+    let origin = Origin::with([files.iter().fold(Skill::at("skill://big/SKILL.md"), big)]);
+    let setup = Setup::new().origin("acme", &origin);
+    let gateway = setup.set("limits.memory_cache_bytes = 150000").start().await;
+    gateway.approve("acme/big").await;
+    let host = gateway.host();
+    let reads = (0..20).flat_map(|_| &files).map(async |(name, bytes)| {
+        let read = host.read(&format!("skill://acme/big/{name}")).await;
+        assert_eq!(&read.bytes(), bytes, "{name}");
+    });
+    join_all(reads).await;
     gateway.finish().await;
 }
