@@ -138,6 +138,7 @@ mod tests {
 
     #[test]
     fn the_table_of_names() {
+        // case A8: hosts keep these names, so that another table would end their approvals.
         for (upstream, merged) in [
             ("skill://onboarding/SKILL.md", "skill://it/onboarding/SKILL.md"),
             ("skill://acme/leave/SKILL.md", "skill://it/acme/leave/SKILL.md"),

@@ -270,6 +270,27 @@ async fn every_way_to_edit_a_folder_is_seen() {
     gateway.finish().await;
 }
 
+#[tokio::test]
+async fn what_a_folder_publishes_is_verified_like_anything_else() {
+    // case K8, case I11: the folder's reader lets the last of two equal keys win, which no host has to accept.
+    let folder = folder();
+    let twice = "---\nname: twice\ndescription: d\nnote: a\nnote: b\n---\n";
+    fs::create_dir_all(folder.path().join("twice")).unwrap();
+    disk::write(&folder.path().join("twice/SKILL.md"), twice.as_bytes());
+    let gateway = gateway(&folder).await;
+    gateway.approve_all("local", 2).await;
+    let host = gateway.host();
+    let answer = host.read("skill://local/twice/SKILL.md").await;
+    assert_eq!(answer.refusal(-32603)["dev.portcullis/reason"], "mismatch");
+    assert!(
+        answer.text.contains("the key note stands a second time in line 5"),
+        "{}",
+        answer.text
+    );
+    host.read("skill://local/demo/SKILL.md").await.result();
+    gateway.finish().await;
+}
+
 /// Makes a named pipe, which nobody will ever write to.
 fn fifo(path: &Path) {
     rustix::fs::mknodat(

@@ -229,3 +229,32 @@ async fn what_leaves_a_small_memory_is_still_read_whole() {
     join_all(reads).await;
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn a_file_that_there_is_no_room_to_store_is_served_all_the_same() {
+    // case M2, case M10: the cap on content, and a disk on which nothing can be written any more.
+    let bytes = vec![b'x'; 300_000];
+    let origin = Origin::with([
+        Skill::at("skill://big/SKILL.md").blob("all.bin", bytes.clone()),
+        refunds(),
+    ]);
+    let setup = Setup::new()
+        .origin("acme", &origin)
+        .set("limits.memory_cache_bytes = 0");
+    let gateway = setup.set("limits.content_bytes = \"100 kB\"").start().await;
+    gateway.approve_all("acme", 2).await;
+    let host = gateway.host();
+    for _ in 0..2 {
+        assert_eq!(host.read("skill://acme/big/all.bin").await.bytes(), bytes);
+    }
+    assert_eq!(origin.reads().len(), 2, "it is not stored");
+    gateway.cli(&["pull", "acme/big"]).await.expect(2);
+    gateway.write_no_more();
+    let limits = host.read("skill://acme/refunds/references/limits.md").await;
+    assert_eq!(limits.bytes(), refunds().bytes("references/limits.md"));
+    let seen = gateway.skill_is("acme/refunds", "approved").await;
+    let set = seen["set"].as_str().unwrap();
+    let refused = gateway.cli(&["approve", "acme/big", "--set", set]).await;
+    assert_ne!(refused.code, 0, "{refused:?}");
+    gateway.abandon();
+}
