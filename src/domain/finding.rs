@@ -13,6 +13,14 @@ pub enum Finding {
         /// Characters it has.
         chars: usize,
     },
+    /// The entry has members that the extension does not define: hosts are given them as they were first seen, though no
+    /// set id covers them.
+    ForeignMembers {
+        /// The first one's name, cut short.
+        first: String,
+        /// How many there are beside it.
+        more: usize,
+    },
     /// The origin left sizes out; they were measured (`repair = ["size"]`).
     SizesMeasured,
     /// The frontmatter matched only under another reading than YAML 1.2, or with a tolerance (design §8).
@@ -31,6 +39,13 @@ impl fmt::Display for Finding {
         match self {
             Self::LongDescription { chars } => {
                 write!(f, "the description has {chars} characters where the format allows 1024")
+            }
+            Self::ForeignMembers { first, more } => {
+                write!(f, "the entry has the member {first:?}")?;
+                if *more > 0 {
+                    write!(f, " and {more} more")?;
+                }
+                f.write_str(" that the extension does not define; hosts are given what no approval is about")
             }
             Self::SizesMeasured => f.write_str("the origin sends no sizes; they were measured by a pull"),
             Self::LooseFrontmatter(matched) => matched.fmt(f),

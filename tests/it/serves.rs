@@ -515,6 +515,12 @@ async fn members_that_nobody_knows_stay_in_an_entry() {
     let origin = Origin::with([odd]);
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
+    let shown = gateway.skill_is("acme/refunds", "approved").await;
+    let finding = shown["findings"][0].as_str().unwrap();
+    assert!(
+        finding.contains("and 2 more that the extension does not define"),
+        "{finding}"
+    );
     let own = Host::modern(&gateway.mcp_of("acme")).get(REFUNDS).await;
     assert_eq!(own.result()["skill"], listed);
     let merged = gateway.host().get("skill://acme/refunds/SKILL.md").await;

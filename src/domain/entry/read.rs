@@ -18,6 +18,15 @@ use crate::domain::set::SetId;
 use crate::domain::uri::ResourceUri;
 use crate::domain::uri::SkillUri;
 
+/// The members of an entry.
+const ENTRY_MEMBERS: [&str; 3] = ["uri", "frontmatter", "resources"];
+
+/// The members of one of its resources.
+const RESOURCE_MEMBERS: [&str; 3] = ["uri", "digest", "size"];
+
+/// Characters of a foreign member's name that a finding shows.
+const MAX_SHOWN_CHARS: usize = 64;
+
 /// The largest integer that every JSON parser reads exactly.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
@@ -80,12 +89,13 @@ impl Draft {
         let Json::Object(members) = &whole else {
             return Err(member("the entry", Some(&whole), "an object", "S-20"));
         };
-        refuse_case_twins(members, &["uri", "frontmatter", "resources"])?;
+        refuse_case_twins(members, &ENTRY_MEMBERS)?;
         let uri = required_text(&whole, "uri", "S-5")?
             .parse()
             .map_err(|why| EntryFault::Uri { why })?;
         let frontmatter = whole.get("frontmatter").cloned().unwrap_or(Json::Null);
-        let findings = check_frontmatter(&frontmatter, &uri)?;
+        let mut findings = check_frontmatter(&frontmatter, &uri)?;
+        findings.extend(foreign_members(&whole));
         let files = read_resources(&whole, &uri, limits)?;
         Ok(Self {
             uri,
@@ -162,6 +172,30 @@ fn refuse_case_twins(members: &[(String, Json)], known: &[&'static str]) -> Resu
     Ok(())
 }
 
+/// What a reviewer should know of members beside those of an entry and its resources.
+fn foreign_members(entry: &Json) -> Option<Finding> {
+    let resources = match entry.get("resources") {
+        Some(Json::Array(items)) => items.as_slice(),
+        Some(_) | None => &[],
+    };
+    let inside = resources.iter().flat_map(|item| names_beside(item, &RESOURCE_MEMBERS));
+    let mut foreign = names_beside(entry, &ENTRY_MEMBERS).chain(inside);
+    Some(Finding::ForeignMembers {
+        first: foreign.next()?.chars().take(MAX_SHOWN_CHARS).collect(),
+        more: foreign.count(),
+    })
+}
+
+/// The names of an object's members that are none of these.
+fn names_beside<'a>(object: &'a Json, known: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
+    let members = match object {
+        Json::Object(members) => members.as_slice(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => &[],
+    };
+    let names = members.iter().map(|(name, _)| name.as_str());
+    names.filter(|name| !known.contains(name))
+}
+
 /// Checks what an entry must have whatever else its author wrote (S-6, S-8, S-9, S-17); other fields are the author's.
 fn check_frontmatter(frontmatter: &Json, uri: &SkillUri) -> Result<Vec<Finding>, EntryFault> {
     let Json::Object(members) = frontmatter else {
@@ -235,7 +269,7 @@ fn read_resource(item: &Json, skill: &SkillUri) -> Result<(ResourceUri, Digest, 
     let Json::Object(members) = item else {
         return Err(member("a resource", Some(item), "an object", "S-21"));
     };
-    refuse_case_twins(members, &["uri", "digest", "size"])?;
+    refuse_case_twins(members, &RESOURCE_MEMBERS)?;
     let text = required_text(item, "uri", "S-22")?;
     let uri: ResourceUri = text.parse().map_err(|why| EntryFault::ResourceUri {
         uri: text.to_owned(),

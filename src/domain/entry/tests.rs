@@ -307,6 +307,28 @@ fn a_long_description_is_shown_to_the_reviewer() {
     );
 }
 
+#[test]
+fn members_that_no_approval_covers_are_shown_to_the_reviewer() {
+    let with = |resource: &str, more: &str| {
+        let text = good(&format!("[{}]", own().replacen('{', &format!("{{{resource}"), 1)));
+        whole(&text.replacen('{', &format!("{{{more}"), 1)).findings().to_vec()
+    };
+    assert_eq!(with("", ""), []);
+    for (resource, more, said) in [
+        ("", r#""_meta":{"a":1},"#, "the entry has the member \"_meta\" that"),
+        (r#""x\n":1,"#, "", "the entry has the member \"x\\n\" that"),
+        (
+            r#""x":1,"#,
+            r#""y":1,"z":2,"#,
+            "the entry has the member \"y\" and 2 more that",
+        ),
+    ] {
+        let findings = with(resource, more);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].to_string().starts_with(said), "{}", findings[0]);
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in ".{0,200}") {

@@ -1,7 +1,5 @@
 //! Results as real servers give them: without hints, with hints of every kind, with members of their own.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use serde_json::json;
 
@@ -171,7 +169,5 @@ async fn a_server_that_takes_every_cursor_for_none_loses_no_skill_and_gains_none
         .await;
     assert_eq!(told["last_error"], "the listing repeats the cursor \"again\"");
     assert_eq!(told["state"], "up");
-    let fresh = tokio::time::timeout(Duration::from_secs(30), paged.is_asked_again("skills/list")).await;
-    assert!(fresh.is_ok());
     gateway.finish().await;
 }
