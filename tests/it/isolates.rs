@@ -16,6 +16,12 @@ use crate::support::origin::Paging;
 use crate::support::refunds;
 use crate::support::skill::Skill;
 
+/// How a server refuses today's revision that speaks a later one.
+const LATER: &str = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2027-01-01"],"requested":"2026-07-28"}}}"#;
+
+/// How a server refuses today's revision and offers it.
+const CONTRADICTORY: &str = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}"#;
+
 /// A skill of the healthy origin.
 const GOOD: &str = "skill://good/refunds/SKILL.md";
 
@@ -494,20 +500,21 @@ async fn every_older_revision_is_spoken() {
 
 #[tokio::test]
 async fn a_server_of_a_later_revision_is_not_taken_for_an_older_one() {
-    // case C5.
-    let origin = Origin::with([refunds()]);
-    let later = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2027-01-01"],"requested":"2026-07-28"}}}"#;
-    origin.break_everything(Fault::Whole(400, "application/json", later));
-    let gateway = Gateway::of(&origin).await;
-    let told = gateway
-        .origin_when("acme", "has an error", |item| item["last_error"].is_string())
-        .await;
-    let words = told["last_error"].as_str().unwrap();
-    for version in ["2027-01-01", "2026-07-28"] {
-        assert!(words.contains(version), "{words}");
+    // case C5: one that names a later revision, and one that names the very revision it refused.
+    for supported in [LATER, CONTRADICTORY] {
+        let origin = Origin::with([refunds()]);
+        origin.break_everything(Fault::Whole(400, "application/json", supported));
+        let gateway = Gateway::of(&origin).await;
+        let told = gateway
+            .origin_when("acme", "has an error", |item| item["last_error"].is_string())
+            .await;
+        let words = told["last_error"].as_str().unwrap();
+        assert!(words.contains("2026-07-28"), "{words}");
+        assert!(words.contains("2027-01-01") == (supported == LATER), "{words}");
+        assert_eq!(origin.count("initialize"), 0);
+        assert!(origin.count("server/discover") <= 4, "{:?}", origin.log());
+        origin.mend();
+        gateway.skill_is("acme/refunds", "pending").await;
+        gateway.finish().await;
     }
-    assert_eq!(origin.count("initialize"), 0);
-    origin.mend();
-    gateway.skill_is("acme/refunds", "pending").await;
-    gateway.finish().await;
 }
