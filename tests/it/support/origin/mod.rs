@@ -43,8 +43,10 @@ pub(crate) enum Era {
 pub(crate) enum Answers {
     /// `application/json`.
     Json,
-    /// `text/event-stream`, with a comment before the message.
+    /// `text/event-stream`, with a comment and a notice before the message.
     Events,
+    /// The same, byte after byte.
+    DrippedEvents,
     /// The same with `event:` lines and CRLF, as Python's servers write it.
     CrlfEvents,
     /// The same with an event before the message that has an id and no data.

@@ -9,6 +9,9 @@ use axum::extract::State;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures_util::Stream;
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use http::HeaderMap;
 use serde_json::Value;
 use serde_json::json;
@@ -260,17 +263,30 @@ fn spelled(answers: Answers, id: &Value, outcome: Outcome) -> Response {
             (status, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
         }
     };
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
     let events = match answers {
-        Answers::Events => format!(": ping\n\ndata: {message}\n\n"),
+        Answers::Events | Answers::DrippedEvents => format!(": ping\n\ndata: {notice}\n\ndata: {message}\n\n"),
         Answers::CrlfEvents => format!("event: message\r\ndata: {message}\r\n\r\n"),
         Answers::PrimedEvents => format!("data: \nid: 0\nretry: 3000\n\ndata: {message}\nid: 1/0\n\n"),
         Answers::Json => return response(status, "application/json", message),
     };
-    if status == 200 {
-        response(200, "text/event-stream", events)
-    } else {
-        response(status, "application/json", message)
+    if status != 200 {
+        return response(status, "application/json", message);
     }
+    let mut response = response(200, "text/event-stream", events);
+    if answers == Answers::DrippedEvents {
+        let whole = std::mem::take(response.body_mut());
+        *response.body_mut() = Body::from_stream(dripped(whole));
+    }
+    response
+}
+
+/// A body in pieces of one byte.
+fn dripped(whole: Body) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    whole.into_data_stream().flat_map(|piece| {
+        let piece = piece.unwrap();
+        stream::iter((0..piece.len()).map(move |at| Ok(piece.slice(at..=at))))
+    })
 }
 
 fn response(status: u16, kind: &str, body: String) -> Response {
