@@ -518,3 +518,74 @@ async fn a_server_of_a_later_revision_is_not_taken_for_an_older_one() {
         gateway.finish().await;
     }
 }
+
+/// Answers that are none, whatever was asked.
+const NO_ANSWERS: [&str; 19] = [
+    "",
+    "null",
+    "[]",
+    "7",
+    "\"x\"",
+    "{}",
+    "\u{feff}{}",
+    r#"{"jsonrpc":"2.0","id":{id}}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":null}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":[]}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":"x"}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":{}}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":{"skills":[null,7,{},[]],"skill":null,"contents":[null,7]}}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"result":{"skills":[],"skills":[],"skill":{},"contents":[],"contents":[]}}"#,
+    r#"{"jsonrpc":"2.0","id":"{id}","result":{"skills":[]}}"#,
+    r#"{"jsonrpc":"2.0","result":{"skills":[]}}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"error":7}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"error":{"code":"x"}}"#,
+    r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32603,"message":"a\u0000b\u202e"},"result":{}}"#,
+];
+
+#[tokio::test]
+async fn whatever_an_origin_answers_the_process_and_the_others_go_on() {
+    // case R4: in an open session, and then from the first message on.
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":{{id}},"result":{}1{}}}"#,
+        "[".repeat(50_000),
+        "]".repeat(50_000)
+    );
+    let answers: Vec<&'static str> = NO_ANSWERS.into_iter().chain([&*deep.leak()]).collect();
+    let good = Origin::with([refunds()]);
+    let mut setup = Setup::new().origin("good", &good);
+    let mut origins = Vec::new();
+    for number in 0..answers.len() {
+        let origin = Origin::with([refunds()]);
+        setup = setup.origin(&format!("bad-{number}"), &origin);
+        origins.push(origin);
+    }
+    let mut gateway = setup.start().await;
+    gateway.approve("good/refunds").await;
+    for (number, answer) in answers.iter().enumerate() {
+        gateway.approve_all(&format!("bad-{number}"), 1).await;
+        origins[number].break_everything(Fault::Whole(200, "application/json", answer));
+    }
+    for is_open in [true, false] {
+        let host = gateway.host();
+        for (number, answer) in answers.iter().enumerate() {
+            for refused in [
+                host.read(&format!("skill://bad-{number}/refunds/SKILL.md")).await,
+                host.get(&format!("skill://bad-{number}/unknown/SKILL.md")).await,
+            ] {
+                assert!(refused.json["error"].is_object(), "{answer}: {}", refused.text);
+            }
+            assert_good_is_served(&gateway).await;
+        }
+        for number in 0..answers.len() {
+            let is_told = |item: &Value| item["last_error"].is_string() || item["rejected"] != json!([]);
+            gateway
+                .origin_when(&format!("bad-{number}"), "is told of", is_told)
+                .await;
+        }
+        if is_open {
+            gateway.restart().await;
+        }
+    }
+    assert!(!gateway.stderr().contains("panicked"), "{}", gateway.stderr());
+    gateway.finish().await;
+}
