@@ -19,10 +19,10 @@ use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use portcullis::clock::Clock;
 use portcullis::config::Config;
-use portcullis::domain::audit::Actor;
 use portcullis::gateway::By;
 use portcullis::gateway::Gateway;
 use portcullis::gateway::Mode;
+use portcullis::gateway::Who;
 use portcullis::server;
 use portcullis::shutdown::Shutdown;
 use serde_json::Value;
@@ -139,7 +139,7 @@ async fn open(folder: &Path) -> Router {
         .expect("it opens");
     gateway.start_refreshers();
     let by = By {
-        actor: Actor::Gateway,
+        who: Who::Gateway,
         note: None,
     };
     while gateway.summary().waiting < 2 {
