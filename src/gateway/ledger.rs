@@ -19,6 +19,7 @@ use super::observed::Unreadable;
 use crate::domain::Circumstances;
 use crate::domain::Decision;
 use crate::domain::Label;
+use crate::domain::OnChange;
 use crate::domain::OriginRecord;
 use crate::domain::Record;
 use crate::domain::RejectedEntry;
@@ -314,8 +315,14 @@ impl Inner {
             }
         }
         // A skill that the listing has twice is none that could be compared.
+        let on_change = self.policy(label).on_change;
         let observed = self.observed(ledger, label);
         whole.retain(|uri, _| !observed.unreadable.contains_key(uri));
+        // What is no valid skill is not served by its origin; on the record, so that no restart opens it again.
+        if on_change == OnChange::Suspend {
+            let invalid = observed.unreadable.iter().filter(|(_, why)| why.is_invalid());
+            gone.extend(invalid.map(|(uri, _)| uri.clone()));
+        }
         (whole.into_values().collect(), gone)
     }
 

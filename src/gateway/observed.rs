@@ -95,10 +95,16 @@ impl Observed {
 impl Unreadable {
     /// The state of a skill on the record whose entry now has no set.
     pub(super) fn state_of_known(&self) -> SkillState {
-        match self {
-            Self::Rejected(_) | Self::Unsized(_, IncompleteEntry::Rejected(_)) => SkillState::Invalid,
-            Self::Unsized(_, IncompleteEntry::NotMeasured(_)) => SkillState::Changed,
+        if self.is_invalid() {
+            SkillState::Invalid
+        } else {
+            SkillState::Changed
         }
+    }
+
+    /// Says whether the entry breaks a rule.
+    pub(super) fn is_invalid(&self) -> bool {
+        !self.waits_for_a_pull()
     }
 
     /// Says whether nothing is wrong but that a pull has to measure it first.

@@ -7,6 +7,7 @@ use crate::support::client::Host;
 use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
+use crate::support::origin::Fault;
 use crate::support::origin::Origin;
 use crate::support::refunds;
 use crate::support::skill;
@@ -332,6 +333,23 @@ async fn an_entry_that_breaks_a_rule_now_is_held_and_told_by_diff() {
     assert_held(&gateway.host()).await;
     let diff = gateway.cli(&["diff", "acme/refunds"]).await.expect(1).out;
     assert!(diff.contains("offered no more") && diff.contains("size"), "{diff}");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn an_entry_that_broke_a_rule_stays_held_with_its_origin_gone_until_it_is_whole_again() {
+    let (origin, mut gateway, _) = approved().await;
+    origin.change(REFUNDS, |skill| skill.edit(skill::without_sizes));
+    gateway.skill_is("acme/refunds", "invalid").await;
+    origin.break_everything(Fault::Hang);
+    assert_eq!(gateway.stop().await, 0);
+    std::fs::remove_dir_all(gateway.data().join("index")).unwrap();
+    gateway.start().await;
+    assert_held(&gateway.host()).await;
+    origin.mend();
+    origin.withdraw(REFUNDS);
+    origin.publish(refunds());
+    gateway.skill_is("acme/refunds", "approved").await;
     gateway.finish().await;
 }
 

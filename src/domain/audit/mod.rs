@@ -148,7 +148,7 @@ pub enum Event {
         /// The set.
         set: SetId,
     },
-    /// The origin says that it serves the skill no more.
+    /// The origin says that it serves the skill no more, or what it serves in its place breaks a rule.
     Withdrawn {
         /// Whose.
         #[serde(flatten)]
