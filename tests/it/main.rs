@@ -13,6 +13,7 @@ mod layering;
 mod lazy;
 mod leaks_nothing;
 mod limits;
+mod load;
 mod nests;
 mod offline;
 mod scripted_origin;

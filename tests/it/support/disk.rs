@@ -15,6 +15,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Writes to a file of the kernel's.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn write_in_place(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}
+
 /// Takes a file away.
 #[expect(clippy::disallowed_methods, reason = "a test is not the store")]
 pub(crate) fn remove(path: &Path) {

@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     Body(&'static str),
     /// Answered with an HTTP status, a content type and this text, in which `{id}` stands for the request's id.
     Whole(u16, &'static str, &'static str),
+    /// Answered with this content type and a gibibyte of one string that has not come to its end.
+    Flood(&'static str),
 }
 
 /// How a listing is divided.

@@ -50,6 +50,7 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
         Some(Fault::Whole(status, kind, text)) => {
             return response(status, kind, text.replace("{id}", &message["id"].to_string()));
         }
+        Some(Fault::Flood(kind)) => return flood(kind, &message["id"]),
         Some(Fault::Hang) => unreachable!("it was waited for"),
     }
     if message.get("id").is_none() {
@@ -287,6 +288,16 @@ fn dripped(whole: Body) -> impl Stream<Item = Result<Bytes, axum::Error>> {
         let piece = piece.unwrap();
         stream::iter((0..piece.len()).map(move |at| Ok(piece.slice(at..=at))))
     })
+}
+
+/// An answer that begins well and goes on for a gibibyte.
+fn flood(kind: &str, id: &Value) -> Response {
+    let field = if kind == "text/event-stream" { "data: " } else { "" };
+    let begin = Bytes::from(format!(r#"{field}{{"jsonrpc":"2.0","id":{id},"result":{{"x":""#));
+    let piece = Bytes::from(vec![b'a'; 64 * 1024]);
+    let rest = stream::repeat(piece).take(16 * 1024);
+    let body = Body::from_stream(stream::iter([begin]).chain(rest).map(Ok::<_, axum::Error>));
+    Response::builder().header("content-type", kind).body(body).unwrap()
 }
 
 fn response(status: u16, kind: &str, body: String) -> Response {
