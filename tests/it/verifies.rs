@@ -265,7 +265,10 @@ async fn garbage_in_any_file_of_the_data_folder_opens_nothing() {
         missed.iter().all(|name| name.starts_with("content/acme/")),
         "{missed:?}"
     );
-    assert_eq!(missed.len(), 4, "each file and the set of the skill: {missed:?}");
+    assert!(
+        missed.len() >= 4,
+        "at least each file and the set of the skill: {missed:?}"
+    );
     gateway.abandon();
 }
 

@@ -27,17 +27,17 @@ pub(crate) fn remove(path: &Path) {
     fs::remove_file(path).unwrap();
 }
 
-/// Gives a file another name, in place of what has it.
-#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
-pub(crate) fn rename(from: &Path, to: &Path) {
-    fs::rename(from, to).unwrap();
-}
-
 /// Changes one byte of a file in place.
 pub(crate) fn flip_a_byte(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     bytes[0] ^= 1;
     write(path, &bytes);
+}
+
+/// Gives a file another name, in place of what has it.
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+pub(crate) fn rename(from: &Path, to: &Path) {
+    fs::rename(from, to).unwrap();
 }
 
 /// Every file below a folder with its bytes, for [`restore`].
