@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use super::Error;
 use super::Gateway;
 use super::TokenStatus;
+use crate::domain::SetId;
+use crate::domain::SkillKey;
+use crate::store::Damage;
+use crate::store::Damaged;
 use crate::store::LogReport;
 use crate::store::RebuildReport;
 use crate::store::Store;
@@ -29,9 +33,38 @@ impl Gateway {
     /// [`Error::Store`] when the folder cannot be read.
     pub async fn verify(&self, tell: impl Fn(u64, u64) + Send + 'static) -> Result<VerifyReport, Error> {
         let check = move |store: &Store| store.verify(&mut |step| tell(step.done, step.total));
-        let report = self.0.on_disk(check).await?;
+        let mut report = self.0.on_disk(check).await?;
         self.0.memory.clear();
+        let missing = self.missing_sets().await;
+        let is_new = |damage: &Damage| report.damaged.iter().all(|known| known.expected != damage.expected);
+        let missing: Vec<_> = missing.into_iter().filter(is_new).collect();
+        report.damaged.extend(missing);
         Ok(report)
+    }
+
+    /// The approved sets whose entry is in the store no more: nothing of them can be served until their origin shows them.
+    async fn missing_sets(&self) -> Vec<Damage> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock().await;
+        let (mut approved, now) = (Vec::new(), inner.clock.now());
+        for (label, origin) in ledger.record.origins() {
+            for (uri, skill) in origin.skills() {
+                let key = SkillKey {
+                    label: label.clone(),
+                    uri: uri.clone(),
+                };
+                let live = skill.approved().filter(|(_, approval)| !approval.is_over(now));
+                approved.extend(live.map(|(set, _)| (key.clone(), set)));
+            }
+        }
+        approved.retain(|(key, set)| ledger.entry(&inner.store, key, *set).is_none());
+        let damage = |(key, set): (SkillKey, SetId)| Damage {
+            key,
+            what: Damaged::Set,
+            expected: set.to_string(),
+            got: "nothing, but it is approved".to_owned(),
+        };
+        approved.into_iter().map(damage).collect()
     }
 
     /// Checks the whole log: every leaf, the tree, the signatures, each skill's chain, tiles and head.

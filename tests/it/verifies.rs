@@ -1,10 +1,14 @@
 //! Bytes that differ from what was approved are not served, wherever they come from.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::support::REFUNDS;
 use crate::support::client::Host;
 use crate::support::disk;
+use crate::support::gateway::Ended;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
@@ -165,6 +169,59 @@ async fn verifying_needs_no_running_gateway() {
     ));
     gateway.cli(&["verify", "--json"]).await.expect(1);
     gateway.abandon();
+}
+
+#[tokio::test]
+async fn a_bit_flipped_in_any_kind_of_file_is_named_or_mended() {
+    let (_origin, mut gateway) = gateway_of(refunds()).await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    gateway.cli(&["token", "new", "laptops"]).await.expect(0);
+    assert_eq!(gateway.stop().await, 0);
+    let data = gateway.data();
+    let content = disk::file_with(&data.join("content/acme"), refunds().bytes("assets/form.bin"));
+    let set = content.parent().unwrap().read_dir().unwrap();
+    let set = set
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("set-"));
+    let one_of = |folder: &str| disk::files(&data.join(folder)).remove(0);
+    let refused = [data.join("FORMAT"), data.join("keys/log"), data.join("head/checkpoint")];
+    for path in refused.into_iter().chain([data.join("log/journal")]) {
+        let said = flipped(&gateway, &path).await;
+        let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
+        let name = name.replace("log/journal", "audit log is damaged from leaf 0");
+        assert!(
+            said.iter().all(|said| said.code != 0 && said.err.contains(&name)),
+            "{said:?}"
+        );
+    }
+    for path in [
+        content.with_extension("json"),
+        content,
+        set.unwrap(),
+        one_of("people"),
+        one_of("tokens"),
+    ] {
+        let [content, log] = flipped(&gateway, &path).await;
+        let stem = path.file_stem().unwrap().to_str().unwrap().replace("set-", "set1:");
+        assert!(content.code == 1 && content.out.contains(&stem), "{stem}: {content:?}");
+        log.expect(0);
+    }
+    for path in [data.join("log/checkpoint"), one_of("log/tile")] {
+        for checked in flipped(&gateway, &path).await {
+            checked.expect(0);
+        }
+    }
+    gateway.finish().await;
+}
+
+/// What the checks say while one bit of a file is another one.
+async fn flipped(gateway: &Gateway, path: &Path) -> [Ended; 2] {
+    let good = fs::read(path).unwrap();
+    disk::flip_a_byte(path);
+    let content = gateway.cli(&["verify", "--json"]).await;
+    let log = gateway.cli(&["audit", "verify", "--json"]).await;
+    disk::write(path, &good);
+    [content, log]
 }
 
 #[tokio::test]
