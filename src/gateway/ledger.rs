@@ -327,7 +327,7 @@ impl Inner {
     }
 
     /// Fills in sizes that a pull, or an earlier set of the same skill, knows.
-    fn complete(
+    pub(super) fn complete(
         &self,
         ledger: &mut Ledger,
         label: &Label,

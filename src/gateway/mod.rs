@@ -348,11 +348,15 @@ impl Inner {
             let observed = self.observed(&mut ledger, label);
             observed.stale = true;
             observed.heard = listing.as_ref().map(|listing| listing.heard);
-            let waiting = listing.into_iter().flat_map(|listing| listing.unsized_entries);
-            let sightings = waiting
-                .filter_map(|text| self.sighting_of_unsized(label, &text))
-                .collect();
-            self.observe(&mut ledger, label, sightings).await?;
+            for text in listing.into_iter().flat_map(|listing| listing.unsized_entries) {
+                // One that is whole by now may be an old one: what was seen is the log's to say, not the index's.
+                if let Some(entry) = self.unsized_entry_of(label, &text)
+                    && let Err(waits) = self.complete(&mut ledger, label, entry)
+                {
+                    self.observed(&mut ledger, label).note(*waits);
+                }
+            }
+            self.publish(&mut ledger, label);
         }
         Ok(())
     }

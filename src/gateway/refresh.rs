@@ -17,6 +17,7 @@ use crate::domain::Limits;
 use crate::domain::ReadEntry;
 use crate::domain::SkillKey;
 use crate::domain::SkillUri;
+use crate::domain::UnsizedEntry;
 use crate::store::ListingNote;
 use crate::store::RejectedNote;
 use crate::telemetry::chain;
@@ -176,10 +177,10 @@ impl Inner {
     }
 
     /// An entry that waited for its sizes before the last stop, if the operator still lets them be measured.
-    pub(super) fn sighting_of_unsized(&self, label: &Label, text: &str) -> Option<Sighting> {
+    pub(super) fn unsized_entry_of(&self, label: &Label, text: &str) -> Option<UnsizedEntry> {
         let repair_size = self.origins.get(label)?.repair_size;
         match ReadEntry::parse(text, repair_size, &self.limits) {
-            Ok(ReadEntry::Unsized(entry)) => Some(Sighting::Unsized(entry)),
+            Ok(ReadEntry::Unsized(entry)) => Some(entry),
             Ok(ReadEntry::Whole(_)) | Err(_) => None,
         }
     }

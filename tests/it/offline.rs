@@ -2,14 +2,17 @@
 
 use std::fs;
 
+use crate::support::REFUNDS;
 use crate::support::client::Answer;
 use crate::support::client::Host;
+use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Answers;
 use crate::support::origin::Era;
 use crate::support::origin::Origin;
 use crate::support::refunds;
+use crate::support::skill;
 use crate::support::skill::Skill;
 
 /// A skill that is approved and never read.
@@ -122,6 +125,32 @@ async fn a_lost_index_changes_no_answer() {
     for (before, after) in before.iter().zip(everything(&gateway.host()).await) {
         assert_eq!(result_text(before), result_text(&after));
     }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn an_old_index_ends_no_approval() {
+    let mut origin = Origin::with([refunds().edited(skill::without_sizes)]);
+    let settings = "refresh = \"1s\"\nrepair = [\"size\"]";
+    let mut gateway = Setup::new().origin_with("acme", &origin, settings).start().await;
+    gateway.skill_is("acme/refunds", "pending").await;
+    assert_eq!(gateway.stop().await, 0);
+    let (index, old) = (gateway.data().join("index"), gateway.data().with_file_name("old"));
+    disk::copy_folder(&index, &old);
+    gateway.start().await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    gateway.approve("acme/refunds").await;
+    origin.change_file(REFUNDS, "references/limits.md", "# No limits\n");
+    gateway.skill_is("acme/refunds", "changed").await;
+    gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
+    let set = gateway.approve("acme/refunds").await;
+    assert_eq!(gateway.stop().await, 0);
+    origin.stop().await;
+    fs::remove_dir_all(&index).unwrap();
+    disk::copy_folder(&old, &index);
+    gateway.start().await;
+    let seen = gateway.skill_is("acme/refunds", "approved").await;
+    assert_eq!(seen["served_set"], set.as_str());
     gateway.finish().await;
 }
 

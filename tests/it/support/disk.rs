@@ -21,6 +21,15 @@ pub(crate) fn write_in_place(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Copies a folder with all that is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    for file in files(from) {
+        let copy = to.join(file.strip_prefix(from).unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        write(&copy, &fs::read(file).unwrap());
+    }
+}
+
 /// Takes a file away.
 #[expect(clippy::disallowed_methods, reason = "a test is not the store")]
 pub(crate) fn remove(path: &Path) {
