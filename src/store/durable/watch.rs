@@ -27,6 +27,8 @@ pub(crate) struct Watch {
 struct State {
     /// The call that is to fail: how many come before it, how it fails, and whether looks count too.
     armed: Option<(u64, Errno, Counted)>,
+    /// How every change fails, if it does.
+    broken: Option<Errno>,
     /// What failed.
     failed: Option<String>,
     /// What was done, if that is recorded.
@@ -86,9 +88,16 @@ impl Watch {
         self.state.lock().armed = Some((calls, errno, Counted::All));
     }
 
+    /// Fails every change.
+    pub(crate) fn break_all(&self, errno: Errno) {
+        self.state.lock().broken = Some(errno);
+    }
+
     /// Says whether the failure is still to come, and takes it away.
     pub(crate) fn disarm(&self) -> bool {
-        self.state.lock().armed.take().is_some()
+        let mut state = self.state.lock();
+        state.broken = None;
+        state.armed.take().is_some()
     }
 
     /// The call that failed since this was last asked.
@@ -114,6 +123,9 @@ impl Watch {
     /// Lets one call pass, or says how it fails.
     fn let_pass(&self, call: Call<'_>) -> io::Result<()> {
         let mut state = self.state.lock();
+        if let Some(errno) = state.broken.filter(|_| is_change(call)) {
+            return Err(errno.into());
+        }
         let Some((calls, errno, counted)) = state.armed else {
             return Ok(());
         };

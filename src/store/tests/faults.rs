@@ -34,6 +34,28 @@ fn a_broken_disk_at_any_call_is_told_and_loses_nothing() {
     every_call_fails_once(Errno::IO);
 }
 
+#[test]
+fn a_disk_that_is_full_at_the_start_keeps_nothing_from_being_read() {
+    let dir = scratch();
+    let data = dir.path().join("data");
+    let mut model = Model::default();
+    let store = open(&data).unwrap();
+    for (at, step) in (1..).zip(Step::each()) {
+        model = model.after(step, &store, at).unwrap();
+    }
+    drop(store);
+    let watch = Watch::over(&data);
+    watch.break_all(Errno::NOSPC);
+    let store = open(&data).unwrap();
+    model.compare_answers(&model, &store).unwrap();
+    let refused = model.after(Step::Append(1), &store, 99);
+    assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
+    watch.disarm();
+    let model = model.after(Step::Append(1), &store, 99).unwrap();
+    drop(store);
+    start_and_compare(&data, &model, &model, "with room again");
+}
+
 fn every_call_fails_once(errno: Errno) {
     let dir = scratch();
     let folder = dir.path().join("data");
