@@ -108,10 +108,11 @@ impl Log {
         }
         let origin = format!("portcullis/{store_id}");
         let key = places.key_or_new(&disk, &origin)?;
-        let head = places.head(&key)?;
+        let (head, shown) = (places.head(&key)?, places.shown(&key)?);
         let mut journal = disk.appender(&places.journal)?;
-        let state = recover(&disk, &key, &mut journal, head.size)?;
-        places.check_against(&key, head, &state.tree)?;
+        let vouched = shown.map_or(head.size, |shown| shown.size.max(head.size));
+        let state = recover(&disk, &key, &mut journal, vouched)?;
+        places.check_against(head, shown, &state.tree)?;
         let Found::File(reader, _) = durable::open(&places.journal)? else {
             return Err(Error::LogDamaged {
                 index: 0,
@@ -385,10 +386,14 @@ impl Places {
         key.open(&note).map_err(bad)
     }
 
+    /// What `log/checkpoint` covers; one that cannot be read is made anew.
+    fn shown(&self, key: &LogKey) -> Result<Option<Checkpoint>, Error> {
+        let note = durable::read(&self.checkpoint, MAX_NOTE_BYTES)?;
+        Ok(note.and_then(|note| key.open(&note).ok()))
+    }
+
     /// Compares the recovered tree with every checkpoint of ours that lies around.
-    fn check_against(&self, key: &LogKey, head: Checkpoint, tree: &Tree) -> Result<(), Error> {
-        // One that cannot be read is made anew.
-        let shown = durable::read(&self.checkpoint, MAX_NOTE_BYTES)?.and_then(|note| key.open(&note).ok());
+    fn check_against(&self, head: Checkpoint, shown: Option<Checkpoint>, tree: &Tree) -> Result<(), Error> {
         let shown = shown.map(|checkpoint| (&self.checkpoint, checkpoint));
         for (path, checkpoint) in [Some((&self.head, head)), shown].into_iter().flatten() {
             if checkpoint.size > tree.size() {

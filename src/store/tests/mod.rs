@@ -747,6 +747,24 @@ fn an_older_log_put_back_is_refused_with_the_numbers() {
 }
 
 #[test]
+fn a_damaged_last_batch_is_not_cut_off_as_torn_while_any_checkpoint_covers_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, head) = (dir.path().join("log/journal"), dir.path().join("head/checkpoint"));
+    let store = open(dir.path()).unwrap();
+    store.append(vec![held("a")], NOW).unwrap();
+    let older = fs::read(&head).unwrap();
+    store.append(vec![held("b")], NOW).unwrap();
+    drop(store);
+    overwrite(&head, &older);
+    let good = fs::read(&journal).unwrap();
+    flip(&journal, good.len() - 1);
+    assert!(matches!(open(dir.path()), Err(Error::LogDamaged { index: 1, .. })));
+    assert_eq!(fs::metadata(&journal).unwrap().len(), good.len() as u64);
+    overwrite(&journal, &good);
+    assert_eq!(leaves(&open(dir.path()).unwrap()).len(), 2);
+}
+
+#[test]
 fn a_log_of_another_history_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("one"), dir.path().join("two"));
