@@ -8,7 +8,7 @@
 //! 3. after each of its flushes, so is its log file, through our own descriptor;
 //! 4. each value is bound to its key by a checksum;
 //! 5. values are at most 48 KiB, longer ones lie in pieces;
-//! 6. it opens on a thread of its own, with a time limit, and a panic is caught;
+//! 6. it opens, and is read through once, on a thread of its own, with a time limit, and a panic is caught;
 //! 7. when it has grown to many times its contents it is made anew;
 //! 8. the data folder's lock is taken first.
 
@@ -97,6 +97,15 @@ pub(super) struct Index {
     sled: Mutex<Option<sled::Db>>,
     /// What was put in the life of this process.
     fresh: Mutex<HashMap<Label, ListingNote>>,
+}
+
+/// An index that has opened.
+struct Opened {
+    db: sled::Db,
+    /// Bytes of its contents.
+    live: u64,
+    /// Bytes that it has on disk.
+    on_disk: u64,
 }
 
 /// Why the index did not do it; said in the log, and that is all.
@@ -221,8 +230,7 @@ impl Index {
     }
 
     fn connect(&self) -> Result<(), Fault> {
-        let db = self.open_guarded()?;
-        let (live, on_disk) = (caught(|| live_bytes(&db))?, caught(|| Ok(db.size_on_disk()?))?);
+        let Opened { db, live, on_disk } = self.open_guarded()?;
         let db = if on_disk > SMALL_BYTES.saturating_add(live.saturating_mul(MAX_GROWTH)) {
             tracing::info!(live, on_disk, "the index is made smaller");
             self.copied(db)?
@@ -238,7 +246,7 @@ impl Index {
         let contents: Vec<_> = caught(|| Ok(db.iter().collect::<Result<_, _>>()?))?;
         drop(db);
         self.set_aside()?;
-        let db = self.open_guarded()?;
+        let Opened { db, .. } = self.open_guarded()?;
         caught(|| {
             for (key, value) in contents {
                 db.insert(key, value)?;
@@ -249,7 +257,7 @@ impl Index {
     }
 
     /// Guards 1, 2 and 6.
-    fn open_guarded(&self) -> Result<sled::Db, Fault> {
+    fn open_guarded(&self) -> Result<Opened, Fault> {
         self.disk.make_dir(&self.dir)?;
         for name in durable::names(&self.dir)? {
             if name.starts_with("snap.") && name.ends_with(".generating") {
@@ -257,11 +265,10 @@ impl Index {
             }
         }
         self.disk.sync_dir(&self.dir)?;
-        let db = open_in_time(self.dir.clone())?;
-        caught(|| Ok(db.flush()?))?;
+        let opened = open_in_time(self.dir.clone())?;
         self.disk.sync_files(&self.dir)?;
         self.disk.sync_dir(self.disk.root())?;
-        Ok(db)
+        Ok(opened)
     }
 
     fn set_aside(&self) -> Result<(), Fault> {
@@ -272,13 +279,19 @@ impl Index {
     }
 }
 
-/// Opens sled on a thread that is left behind when it does not answer.
-fn open_in_time(dir: PathBuf) -> Result<sled::Db, Fault> {
+/// Opens sled and reads it through, on a thread that is left behind when it does not answer.
+fn open_in_time(dir: PathBuf) -> Result<Opened, Fault> {
     let (send, answer) = mpsc::channel();
     let open = move || {
         let opened = caught(|| {
             let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES);
-            Ok(config.flush_every_ms(None).open()?)
+            let db = config.flush_every_ms(None).open()?;
+            db.flush()?;
+            Ok(Opened {
+                live: live_bytes(&db)?,
+                on_disk: db.size_on_disk()?,
+                db,
+            })
         });
         if send.send(opened).is_err() {
             tracing::warn!("the index opened after nobody waited for it any more");
