@@ -3,6 +3,7 @@
 //! A fetch is a task of its own, detached from whoever asked first. After it, the permit is looked at again: a revocation
 //! that came meanwhile wins.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -197,10 +198,10 @@ impl Inner {
         };
         let flight = {
             let mut flights = self.flights.lock();
-            flights
-                .entry(key.clone())
-                .or_insert_with(|| self.take_off(key, entry, resource))
-                .clone()
+            landed(&flights, &key).unwrap_or_else(|| {
+                let flight = flights.entry(key.clone());
+                flight.or_insert_with(|| self.take_off(key, entry, resource)).clone()
+            })
         };
         flight.await
     }
@@ -209,26 +210,23 @@ impl Inner {
     fn take_off(self: &Arc<Self>, key: FlightKey, entry: &Arc<SkillEntry>, resource: &Resource) -> Flight {
         let (inner, entry, resource) = (Arc::clone(self), Arc::clone(entry), resource.clone());
         let task = self.shutdown.spawn(async move {
-            let outcome = Box::pin(inner.disk_or_fetch(&key.skill, &entry, &resource, key.attempt)).await;
-            inner.flights.lock().remove(&key);
-            outcome
+            if let Some(outcome) = inner.read_disk(&key.skill, &entry, &resource).await.transpose() {
+                inner.flights.lock().remove(&key);
+                return outcome.map(Arc::new);
+            }
+            let fetched = Box::pin(inner.fetch_verified(&key.skill, &entry, &resource, key.attempt)).await;
+            match fetched.map(Arc::new) {
+                Ok(file) => {
+                    inner.keep(key, &file);
+                    Ok(file)
+                }
+                Err(reason) => {
+                    inner.flights.lock().remove(&key);
+                    Err(reason)
+                }
+            }
         });
         task.map(|ended| ended.unwrap_or(Err(Unserved::Disk))).boxed().shared()
-    }
-
-    async fn disk_or_fetch(
-        self: &Arc<Self>,
-        key: &Arc<SkillKey>,
-        entry: &Arc<SkillEntry>,
-        resource: &Resource,
-        attempt: Attempt,
-    ) -> Result<Arc<VerifiedFile>, Unserved> {
-        if let Some(file) = self.read_disk(key, entry, resource).await? {
-            return Ok(Arc::new(file));
-        }
-        let file = Arc::new(self.fetch_verified(key, entry, resource, attempt).await?);
-        self.keep(key, &file);
-        Ok(file)
     }
 
     /// The file as it lies on the disk, hashed again (H-62); none when it is absent or damaged.
@@ -422,14 +420,16 @@ impl Inner {
         }
     }
 
-    /// Stores a verified file behind the answer; the drain waits for it.
-    fn keep(self: &Arc<Self>, key: &Arc<SkillKey>, file: &Arc<VerifiedFile>) {
-        let (inner, key, file) = (Arc::clone(self), Arc::clone(key), Arc::clone(file));
+    /// Stores a verified file behind the answer; the drain waits for it. Until then its flight answers who asks for it, so
+    /// that it is fetched once.
+    fn keep(self: &Arc<Self>, flight: FlightKey, file: &Arc<VerifiedFile>) {
+        let (inner, file) = (Arc::clone(self), Arc::clone(file));
         drop(self.shutdown.spawn(async move {
-            let skill = Arc::clone(&key);
+            let skill = Arc::clone(&flight.skill);
             if let Err(error) = inner.on_disk(move |store| store.put_file(&skill, &file)).await {
-                tracing::warn!(skill = %key, error = %chain(&error), "a verified file is served and not stored");
+                tracing::warn!(skill = %flight.skill, error = %chain(&error), "a verified file is served and not stored");
             }
+            inner.flights.lock().remove(&flight);
         }));
     }
 
@@ -458,6 +458,18 @@ impl Inner {
             None => Err(Unserved::Unknown),
         }
     }
+}
+
+/// What anybody fetched and is still being stored.
+fn landed(flights: &HashMap<FlightKey, Flight>, wanted: &FlightKey) -> Option<Flight> {
+    [Attempt::Ordinary, Attempt::Probe].into_iter().find_map(|attempt| {
+        let key = FlightKey {
+            attempt,
+            ..wanted.clone()
+        };
+        let flight = flights.get(&key)?;
+        flight.peek().is_some_and(Result::is_ok).then(|| flight.clone())
+    })
 }
 
 /// How one fetch failed.
