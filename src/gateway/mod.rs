@@ -6,6 +6,7 @@
 //! request for a known skill takes.
 //! Start reading at [`Gateway`], then `obtain` for the life of a read and `ledger` for the life of a decision.
 
+mod behind;
 mod catalog;
 mod keep;
 mod ledger;
@@ -46,6 +47,7 @@ use crate::store::Store;
 use crate::upstream;
 use crate::upstream::Upstream;
 
+use behind::Behind;
 pub use catalog::Catalog;
 pub use catalog::CatalogSkill;
 pub use catalog::Found;
@@ -105,6 +107,8 @@ struct Inner {
     memory: Memory,
     /// Fetches under way; held for a look-up.
     flights: parking_lot::Mutex<HashMap<FlightKey, Flight>>,
+    /// Fetched files that wait to be stored.
+    behind: Behind,
     /// Skills that an origin said it does not have.
     unknown: Recent,
     /// Skills whose entries were asked for again since a host asked for a file that they do not list.
@@ -215,6 +219,7 @@ impl Gateway {
             ledger: tokio::sync::Mutex::new(Ledger::new(record)),
             catalog: RwLock::default(),
             flights: parking_lot::Mutex::default(),
+            behind: Behind::default(),
             unknown: Recent::default(),
             looked_at: Recent::default(),
             asked_for: Recent::default(),

@@ -55,7 +55,7 @@ pub(super) type Flight = Shared<BoxFuture<'static, Result<Arc<VerifiedFile>, Uns
 pub(super) struct FlightKey {
     /// An operator's probe does not share the fate of a request that may not wait for an origin that is down.
     attempt: Attempt,
-    skill: Arc<SkillKey>,
+    pub(super) skill: Arc<SkillKey>,
     /// What is fetched for one set is verified against that set's frontmatter too.
     set: SetId,
     uri: ResourceUri,
@@ -217,7 +217,7 @@ impl Inner {
             let fetched = Box::pin(inner.fetch_verified(&key.skill, &entry, &resource, key.attempt)).await;
             match fetched.map(Arc::new) {
                 Ok(file) => {
-                    inner.keep(key, &file);
+                    inner.keep(key, &file).await;
                     Ok(file)
                 }
                 Err(reason) => {
@@ -418,19 +418,6 @@ impl Inner {
                 tracing::error!(error = %chain(&error), "a failed verification is not on the record");
             }
         }
-    }
-
-    /// Stores a verified file behind the answer; the drain waits for it. Until then its flight answers who asks for it, so
-    /// that it is fetched once.
-    fn keep(self: &Arc<Self>, flight: FlightKey, file: &Arc<VerifiedFile>) {
-        let (inner, file) = (Arc::clone(self), Arc::clone(file));
-        drop(self.shutdown.spawn(async move {
-            let skill = Arc::clone(&flight.skill);
-            if let Err(error) = inner.on_disk(move |store| store.put_file(&skill, &file)).await {
-                tracing::warn!(skill = %flight.skill, error = %chain(&error), "a verified file is served and not stored");
-            }
-            inner.flights.lock().remove(&flight);
-        }));
     }
 
     /// Refuses when the catalog no longer serves the set that `served` permits.

@@ -27,6 +27,7 @@ use crate::domain::UnsizedEntry;
 use crate::domain::VerifiedFile;
 use crate::domain::VerifiedSkill;
 use crate::domain::audit::Event;
+use crate::store::Store;
 use crate::upstream::Attempt;
 
 /// One file further.
@@ -225,7 +226,11 @@ impl Gateway {
             verified.push(file.map_err(|why| file_error(key, &resource.uri, Unserved::Mismatch(Box::new(why))))?);
         }
         let skill = key.clone();
-        inner.on_disk(move |store| store.put_files(&skill, &verified)).await?;
+        let put = move |store: &Store| {
+            let files = verified.iter().map(|file| (&skill, file));
+            store.put_files(&files.collect::<Vec<_>>())
+        };
+        inner.on_disk(put).await?;
         let mut ledger = inner.ledger.lock().await;
         let set = whole.set();
         inner

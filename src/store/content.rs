@@ -121,13 +121,16 @@ impl Content {
     }
 
     /// Makes files durable, all in one round of flushes.
-    pub(super) fn put_files(&self, key: &SkillKey, files: &[VerifiedFile]) -> Result<(), Error> {
-        let _held = self.hold([key]);
+    pub(super) fn put_files(&self, files: &[(&SkillKey, &VerifiedFile)]) -> Result<(), Error> {
+        let skills: BTreeSet<&SkillKey> = files.iter().map(|(key, _)| *key).collect();
+        let _held = self.hold(skills.iter().copied());
         let mut plan = Plan::begin(self)?;
-        plan.folder(key)?;
-        let mut notes: BTreeMap<Digest, (&VerifiedFile, MediaNote, bool)> = BTreeMap::new();
-        for file in files {
-            let (_, note, changed) = match notes.entry(file.digest()) {
+        for key in skills {
+            plan.folder(key)?;
+        }
+        let mut notes: BTreeMap<(&SkillKey, Digest), (&VerifiedFile, MediaNote, bool)> = BTreeMap::new();
+        for (key, file) in files {
+            let (_, note, changed) = match notes.entry((key, file.digest())) {
                 std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::btree_map::Entry::Vacant(new) => {
                     let note = media_note(&self.skill_dir(key), file.digest())?.unwrap_or_default();
@@ -140,11 +143,11 @@ impl Content {
             }
         }
         // Notes get their names first: one without its file is no harm, a file without its note is damage.
-        for (digest, (_, note, _)) in notes.iter().filter(|(_, (_, _, changed))| *changed) {
+        for ((key, digest), (_, note, _)) in notes.iter().filter(|(_, (_, _, changed))| *changed) {
             let sealed = note::seal(&media_name(*digest), note);
             plan.add(&self.media_path(key, *digest), &sealed, durable::PRIVATE, Place::Over)?;
         }
-        for (file, _, _) in notes.values() {
+        for ((key, _), (file, _, _)) in &notes {
             self.put_bytes(&mut plan, key, file)?;
         }
         plan.commit()

@@ -172,17 +172,17 @@ impl Store {
     ///
     /// As [`Store::put_files`].
     pub fn put_file(&self, key: &SkillKey, file: &VerifiedFile) -> Result<(), Error> {
-        self.put_files(key, std::slice::from_ref(file))
+        self.put_files(&[(key, file)])
     }
 
-    /// Stores verified files of one skill in one round of flushes. The same bytes under the same name are success; other
+    /// Stores verified files in one round of flushes. The same bytes under the same name are success; other
     /// bytes found there are put aside.
     ///
     /// # Errors
     ///
     /// [`Error::Quota`] and [`Error::NoSpace`] before anything is written; [`Error::Io`], [`Error::WritingStopped`].
-    pub fn put_files(&self, key: &SkillKey, files: &[VerifiedFile]) -> Result<(), Error> {
-        self.0.content.put_files(key, files)
+    pub fn put_files(&self, files: &[(&SkillKey, &VerifiedFile)]) -> Result<(), Error> {
+        self.0.content.put_files(files)
     }
 
     /// Reads a stored file and checks its length and digest against the resource. A damaged one is put aside.

@@ -92,7 +92,8 @@ impl Amount {
                         .unwrap()
                 };
                 let files: Vec<_> = self.files(number).map(verify).collect();
-                store.put_files(key, &files).unwrap();
+                let files: Vec<_> = files.iter().map(|file| (key, file)).collect();
+                store.put_files(&files).unwrap();
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::support::gateway::Gateway;
 use crate::support::origin::Fault;
 use crate::support::origin::Origin;
 use crate::support::refunds;
+use crate::support::skill::Skill;
 
 /// A file of the skill in the merged view.
 const LIMITS: &str = "skill://acme/refunds/references/limits.md";
@@ -89,13 +90,46 @@ async fn a_first_reader_that_goes_away_spoils_nothing_for_a_hundred_others() {
 }
 
 #[tokio::test]
+async fn whatever_was_read_in_a_rush_is_stored_when_the_process_has_ended() {
+    let named = |n: usize| (format!("f{n}.md"), format!("text {n}"));
+    let skill = |name: &str| {
+        (0..40)
+            .map(named)
+            .fold(Skill::at(&format!("skill://{name}/SKILL.md")), |skill, (path, text)| {
+                skill.text(&path, text)
+            })
+    };
+    let mut origin = Origin::with([skill("a"), skill("b")]);
+    let mut gateway = Gateway::of(&origin).await;
+    gateway.approve_all("acme", 2).await;
+    for is_again in [false, true] {
+        let host = gateway.host();
+        let reads = ["a", "b"]
+            .iter()
+            .flat_map(|name| (0..40).map(move |n| (name, named(n))))
+            .map(async |(name, (path, text))| {
+                let answer = host.read(&format!("skill://acme/{name}/{path}")).await;
+                assert_eq!(answer.bytes(), text.as_bytes());
+            });
+        join_all(reads).await;
+        assert_eq!(origin.reads().len(), 80);
+        if !is_again {
+            assert_eq!(gateway.stop().await, 0);
+            origin.stop().await;
+            gateway.start().await;
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn a_pull_fetches_what_is_missing_and_goes_on_where_it_was_stopped() {
     let (mut origin, gateway) = approved().await;
     gateway.host().read("skill://acme/refunds/SKILL.md").await.result();
     gateway.stores("acme/refunds", "SKILL.md").await;
     origin.spoil(REFUNDS, "assets/form.bin", crate::support::skill::tampered);
     gateway.cli(&["pull", "acme/refunds"]).await.expect(1);
-    origin.change(REFUNDS, crate::support::skill::Skill::unspoil);
+    origin.change(REFUNDS, Skill::unspoil);
     gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
     let mut reads = origin.reads();
     reads.sort();

@@ -177,7 +177,7 @@ fn what_was_stored_is_read_back_after_a_restart() {
         verified(&entry, "b.md", b"same", "text/markdown"),
         verified(&entry, "empty", b"", "text/plain"),
     ];
-    store.put_files(&key, &files).unwrap();
+    store.put_files(&files.each_ref().map(|file| (&key, file))).unwrap();
     store.put_file(&key, &files[0]).unwrap();
     store.put_set(&key, &entry, "https://acme.example/mcp", NOW).unwrap();
     let (id, actor) = (store.id().to_owned(), store.person("ada").unwrap());
@@ -402,7 +402,7 @@ fn verify_names_damage_and_leaves_strangers_alone() {
         verified(&entry, "a.txt", b"aaa", "text/plain"),
         verified(&entry, "b.txt", b"bbb", "text/plain"),
     ];
-    store.put_files(&key, &files).unwrap();
+    store.put_files(&files.each_ref().map(|file| (&key, file))).unwrap();
     store.put_set(&key, &entry, "dir", NOW).unwrap();
     flip(&content_path(dir.path(), b"aaa"), 1);
     fs::remove_file(content_path(dir.path(), b"bbb").with_extension("json")).unwrap();
@@ -434,7 +434,7 @@ fn verify_names_damage_and_leaves_strangers_alone() {
     for stranger in strangers {
         assert!(dir.path().join("content").join(stranger).exists());
     }
-    store.put_files(&key, &files).unwrap();
+    store.put_files(&files.each_ref().map(|file| (&key, file))).unwrap();
     assert_eq!(store.verify(&mut |_| {}).unwrap().damaged, []);
 }
 
@@ -452,7 +452,7 @@ fn the_quota_refuses_before_anything_is_written_and_removal_frees_it() {
     store.put_file(&key, &a).unwrap();
     assert!(matches!(store.put_file(&key, &b), Err(Error::Quota { .. })));
     assert!(matches!(
-        store.put_files(&key, &[a.clone(), b.clone()]),
+        store.put_files(&[(&key, &a), (&key, &b)]),
         Err(Error::Quota { .. })
     ));
     assert!(!store.has_file(&key, &resource(&entry, "b")));

@@ -159,7 +159,8 @@ impl Model {
             Step::PutFile(skill, file) => store.put_file(&subject(skill).0, &file_of(skill, file))?,
             Step::PutFiles(skill) => {
                 let files: Vec<_> = (0..FILES).map(|file| file_of(skill, file)).collect();
-                store.put_files(&subject(skill).0, &files)?;
+                let key = subject(skill).0;
+                store.put_files(&files.iter().map(|file| (&key, file)).collect::<Vec<_>>())?;
             }
             Step::Append(leaves) => {
                 let new = (0..leaves).map(|leaf| held(&format!("s{}", (at as usize + leaf) % SKILLS)));
