@@ -15,7 +15,6 @@ use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::support::client::Host;
 use crate::support::gateway::Gateway;
@@ -84,8 +83,7 @@ async fn rounds_on_one_folder(rounds: u64, chance: &mut StdRng, tally: &mut Tall
     let mut before = Vec::new();
     for _ in 0..rounds {
         live_and_be_killed(&mut gateway, &mut subjects, chance, tally).await;
-        let longest_start = restart(&mut gateway, chance, tally).await;
-        assert!(longest_start < Duration::from_secs(20), "{longest_start:?}");
+        restart(&mut gateway, chance, tally).await;
         let record = settle(&gateway, &mut subjects).await;
         assert!(record.leaves.starts_with(&before), "the log only grows");
         assert_decisions(&record, &mut subjects, tally);
@@ -114,16 +112,14 @@ async fn live_and_be_killed(gateway: &mut Gateway, subjects: &mut [Subject], cha
     tally.reads += subjects.iter_mut().map(Subject::take_reads).sum::<usize>();
 }
 
-/// Starts the process, in half of the rounds after starts that are killed at a random moment.
-async fn restart(gateway: &mut Gateway, chance: &mut StdRng, tally: &mut Tally) -> Duration {
+/// Starts the process, now and then after starts that are killed at a random moment.
+async fn restart(gateway: &mut Gateway, chance: &mut StdRng, tally: &mut Tally) {
     while chance.random_bool(0.35) {
         let moment = Duration::from_millis(chance.random_range(0..150));
         gateway.start_and_kill_after(moment).await;
         tally.killed_while_starting += 1;
     }
-    let begun = Instant::now();
     gateway.start().await;
-    begun.elapsed()
 }
 
 /// Waits for a moment in which no refresh adds to the log, and compares the listing with it.
@@ -172,7 +168,7 @@ fn assert_listing(record: &Record, listed: &Value, subjects: &mut [Subject]) {
             !must_be_served || *served == may_be_served[0],
             "{shown:#}, but {standing:?}"
         );
-        subject.learn(served.as_str().map(str::to_owned));
+        subject.learn(approved);
     }
 }
 
@@ -194,9 +190,9 @@ fn assert_decisions(record: &Record, subjects: &mut [Subject], tally: &mut Tally
             }
             let count = found.len();
             match &mut decision.outcome {
-                Outcome::Acknowledged { leaves, told } => {
+                Outcome::Acknowledged { leaves, is_counted } => {
                     assert_eq!(count, *leaves, "{} was acknowledged: {}", decision.note, decision.kind);
-                    tally.acknowledged += usize::from(!std::mem::replace(told, true));
+                    tally.acknowledged += usize::from(!std::mem::replace(is_counted, true));
                 }
                 Outcome::Refused => assert_eq!(count, 0, "{} was refused", decision.note),
                 in_flight @ Outcome::InFlight => {
@@ -207,7 +203,10 @@ fn assert_decisions(record: &Record, subjects: &mut [Subject], tally: &mut Tally
                         &mut tally.in_flight_lost
                     }) += 1;
                     *in_flight = if count == 1 {
-                        Outcome::Acknowledged { leaves: 1, told: true }
+                        Outcome::Acknowledged {
+                            leaves: 1,
+                            is_counted: true,
+                        }
                     } else {
                         Outcome::Refused
                     };

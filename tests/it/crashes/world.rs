@@ -50,8 +50,8 @@ pub(super) struct Subject {
     decisions: Vec<Decision>,
     /// Pulls by set: those that were acknowledged, and those that may have happened.
     pulls: BTreeMap<String, (usize, usize)>,
-    /// The set in force by what the gateway acknowledged; nothing when a decision about it is in flight.
-    in_force: Option<Option<String>>,
+    /// The set in force by what the gateway acknowledged.
+    in_force: Option<String>,
     reads: usize,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct Decision {
 pub(super) enum Outcome {
     /// Nobody answered.
     InFlight,
-    /// It was said to be in force, with so many leaves; whether it was counted.
-    Acknowledged { leaves: usize, told: bool },
+    /// It was said to be in force, with so many leaves.
+    Acknowledged { leaves: usize, is_counted: bool },
     /// It was refused, or changed nothing.
     Refused,
 }
@@ -138,7 +138,7 @@ impl Subject {
             versions: versions.collect(),
             decisions: Vec::new(),
             pulls: BTreeMap::new(),
-            in_force: Some(None),
+            in_force: None,
             reads: 0,
         }
     }
@@ -156,9 +156,9 @@ impl Subject {
         item["label"] == self.label && item["uri"] == self.uri
     }
 
-    /// Takes in what is served after a start.
-    pub(super) fn learn(&mut self, served: Option<String>) {
-        self.in_force = Some(served);
+    /// Takes in what is in force after a start.
+    pub(super) fn learn(&mut self, approved: Option<String>) {
+        self.in_force = approved;
     }
 
     pub(super) fn decisions_mut(&mut self) -> &mut Vec<Decision> {
@@ -221,7 +221,7 @@ impl Subject {
         };
         let approved = self.decide("approved", Some(set.clone()), socket, &command).await?;
         if approved.is_some() {
-            self.in_force = Some(Some(set));
+            self.in_force = Some(set);
         }
         Some(())
     }
@@ -236,8 +236,8 @@ impl Subject {
             note: Some(self.next_note()),
         };
         let denied = self.decide("denied", Some(set.clone()), socket, &command).await?;
-        if denied.is_some() && self.in_force == Some(Some(set)) {
-            self.in_force = Some(None);
+        if denied.is_some() && self.in_force == Some(set) {
+            self.in_force = None;
         }
         Some(())
     }
@@ -248,7 +248,7 @@ impl Subject {
             note: Some(self.next_note()),
         };
         if self.decide("revoked", None, socket, &command).await?.is_some() {
-            self.in_force = Some(None);
+            self.in_force = None;
         }
         Some(())
     }
@@ -270,7 +270,7 @@ impl Subject {
         let outcome = match &answer {
             Ok(decided) if decided["changed"] == true => Outcome::Acknowledged {
                 leaves: decided["sets"].as_array().unwrap().len(),
-                told: false,
+                is_counted: false,
             },
             Ok(_) => Outcome::Refused,
             Err(failure) if failure.fault == Fault::No => Outcome::Refused,
@@ -324,7 +324,7 @@ impl Subject {
     /// An answer is the file of the one set that is in force.
     fn assert_served(&self, answer: &Answer, path: &str) {
         let set = answer.result()["_meta"]["dev.portcullis/set"].as_str().unwrap();
-        assert_eq!(self.in_force.as_ref(), Some(&Some(set.to_owned())), "{}", answer.text);
+        assert_eq!(self.in_force.as_deref(), Some(set), "{}", answer.text);
         assert_eq!(answer.bytes(), self.versions[set].bytes(path), "{path} of {set}");
     }
 
