@@ -171,7 +171,8 @@ impl Content {
             Found::Other => State::Damaged(None),
             Found::File(file, len) if len == resource.size => {
                 let mut bytes = Vec::new();
-                let read = file.take(resource.size.saturating_add(1)).read_to_end(&mut bytes);
+                let limit = resource.size.saturating_add(1);
+                let read = durable::reading(&path, || file.take(limit).read_to_end(&mut bytes));
                 let got = read.ok().map(|_| Digest::of(&bytes));
                 if got == Some(resource.digest) && bytes.len() as u64 == resource.size {
                     let media = self.media(key, resource, &bytes)?;
@@ -179,7 +180,7 @@ impl Content {
                 }
                 State::Damaged(got)
             }
-            Found::File(file, _) => state_of(file, resource.digest),
+            Found::File(file, _) => state_of(file, &path, resource.digest),
         };
         match state {
             // Whole, but not of the size promised: the entry is wrong about this digest, not the disk.
@@ -384,13 +385,13 @@ pub(super) fn state(path: &Path, digest: Digest) -> Result<State, Error> {
     Ok(match durable::open(path)? {
         Found::Nothing => State::Absent,
         Found::Other => State::Damaged(None),
-        Found::File(file, _) => state_of(file, digest),
+        Found::File(file, _) => state_of(file, path, digest),
     })
 }
 
 /// A file that the disk cannot give back is as damaged as one with other bytes.
-fn state_of(file: File, digest: Digest) -> State {
-    match digest_of(file) {
+fn state_of(file: File, path: &Path, digest: Digest) -> State {
+    match durable::reading(path, || digest_of(file)) {
         Ok(got) if got == digest => State::Intact,
         Ok(got) => State::Damaged(Some(got)),
         Err(_) => State::Damaged(None),

@@ -283,9 +283,9 @@ impl Log {
             return Ok(None);
         };
         let mut bytes = vec![0; *len];
-        self.reader
-            .read_exact_at(&mut bytes, *at)
-            .map_err(|source| Error::io("read", &self.places.journal, source))?;
+        let journal = &self.places.journal;
+        durable::reading(journal, || self.reader.read_exact_at(&mut bytes, *at))
+            .map_err(|source| Error::io("read", journal, source))?;
         if state.tree.has(index, &bytes) {
             Ok(Some(bytes))
         } else {

@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) enum Call<'a> {
     /// Opens what is there.
     Open(&'a Path),
-    /// Reads a whole file.
+    /// Reads of a file that is open.
     Read(&'a Path),
     /// Lists the names in a folder.
     List(&'a Path),

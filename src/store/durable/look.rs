@@ -58,11 +58,14 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         return Ok(None);
     };
     let mut bytes = Vec::new();
-    pass(Call::Read(path), || {
-        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)
-    })
-    .map_err(|source| Error::io("read", path, source))?;
+    reading(path, || file.take(limit.saturating_add(1)).read_to_end(&mut bytes))
+        .map_err(|source| Error::io("read", path, source))?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
+/// Reads from a file that is open.
+pub(crate) fn reading<T>(path: &Path, read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pass(Call::Read(path), read)
 }
 
 /// The names in a folder, sorted; none when it is missing.

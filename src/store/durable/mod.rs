@@ -43,6 +43,7 @@ pub(super) use look::Found;
 pub(super) use look::names;
 pub(super) use look::open;
 pub(super) use look::read;
+pub(super) use look::reading;
 #[cfg(test)]
 pub(super) use watch::Done;
 #[cfg(test)]

@@ -56,6 +56,37 @@ fn a_disk_that_is_full_at_the_start_keeps_nothing_from_being_read() {
     start_and_compare(&data, &model, &model, "with room again");
 }
 
+#[test]
+fn a_read_that_fails_is_told_and_loses_nothing() {
+    let dir = scratch();
+    let mut model = Model::default();
+    let store = open(dir.path()).unwrap();
+    for (at, step) in (1..).zip(Step::each()) {
+        model = model.after(step, &store, at).unwrap();
+    }
+    let watch = Watch::over(dir.path());
+    for call in 0.. {
+        // As after a start: nothing is in memory yet.
+        *store.0.content.cache.lock() = sets::SetCache::default();
+        watch.arm_any(call, Errno::IO);
+        let answers = model.compare_answers(&model, &store);
+        watch.disarm();
+        let Some(failed) = watch.failed() else {
+            answers.unwrap();
+            assert!(call > 30, "only {call} calls failed");
+            break;
+        };
+        if let Err(why) = answers {
+            let is_told = ["cannot ", "is gone", "is damaged"]
+                .iter()
+                .any(|told| why.contains(told));
+            assert!(is_told, "{failed}: {why}");
+        }
+        let lost = model.compare(&model, &store);
+        lost.unwrap_or_else(|why| panic!("{failed}: {why}"));
+    }
+}
+
 fn every_call_fails_once(errno: Errno) {
     let dir = scratch();
     let folder = dir.path().join("data");

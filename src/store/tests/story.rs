@@ -220,7 +220,9 @@ impl Model {
     /// Compares what a store answers with what was acknowledged before (`self`) and what was on its way (`after`): that
     /// is there wholly or not at all.
     pub(super) fn compare_answers(&self, after: &Self, store: &Store) -> Result<(), String> {
-        let found = leaves(store);
+        let mut found = Vec::new();
+        let replayed = store.replay(&mut |_, leaf| found.push(leaf.clone()));
+        replayed.map_err(|error| error.to_string())?;
         if found != self.leaves && found != after.leaves {
             return Err(format!(
                 "the log has {} leaves, not {} or {}",
