@@ -77,13 +77,13 @@ async fn rounds_on_one_folder(rounds: u64, chance: &mut StdRng, tally: &mut Tall
             world.origin("globex"),
             "refresh = \"1s\"\non_change = \"keep\"",
         )
-        .start()
-        .await;
+        .written();
+    start(&mut gateway, chance, tally).await;
     let mut subjects = world.subjects();
     let mut before = Vec::new();
     for _ in 0..rounds {
         live_and_be_killed(&mut gateway, &mut subjects, chance, tally).await;
-        restart(&mut gateway, chance, tally).await;
+        start(&mut gateway, chance, tally).await;
         let record = settle(&gateway, &mut subjects).await;
         assert!(record.leaves.starts_with(&before), "the log only grows");
         assert_decisions(&record, &mut subjects, tally);
@@ -113,7 +113,7 @@ async fn live_and_be_killed(gateway: &mut Gateway, subjects: &mut [Subject], cha
 }
 
 /// Starts the process, now and then after starts that are killed at a random moment.
-async fn restart(gateway: &mut Gateway, chance: &mut StdRng, tally: &mut Tally) {
+async fn start(gateway: &mut Gateway, chance: &mut StdRng, tally: &mut Tally) {
     while chance.random_bool(0.35) {
         let moment = Duration::from_millis(chance.random_range(0..150));
         gateway.start_and_kill_after(moment).await;
