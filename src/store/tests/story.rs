@@ -304,7 +304,7 @@ impl Model {
         let heard = store.listing(&subject(LISTED).0.label).map(|listing| listing.heard);
         let known = |model: &Self| model.heard.iter().chain(model.seen.get(&LISTED)).max().copied();
         // The index may be an old one, or one that knows no more than when sets were first seen.
-        let latest = known(after).or_else(|| known(self));
+        let latest = known(after).max(known(self));
         if heard > latest || heard.is_none() && self.sets.contains(&LISTED) && after.sets.contains(&LISTED) {
             return Err(format!("heard at {heard:?}, not {latest:?}"));
         }
