@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::unserved::Unserved;
 use crate::domain::Held;
 use crate::domain::Label;
 use crate::domain::Resource;
@@ -45,8 +45,8 @@ pub struct OriginCatalog {
     stale: bool,
     skills: BTreeMap<SkillUri, Arc<CatalogSkill>>,
     by_root: HashMap<Box<str>, Arc<CatalogSkill>>,
-    /// Skills that are not taken in, since they are over the limits.
-    declined: HashSet<SkillUri>,
+    /// Skills of which no set was ever seen, by root, and what a host is told of them.
+    without_set: HashMap<Box<str>, Unserved>,
     roots: SkillRoots,
 }
 
@@ -79,6 +79,8 @@ pub enum Found<'a> {
     File(&'a Arc<Served>, &'a Resource),
     /// Something below a skill that is held.
     Held(&'a CatalogSkill),
+    /// Something below a skill of which no set was ever seen.
+    WithoutSet(&'a Unserved),
     /// Something below a served skill that its set does not have (H-31).
     Unlisted(&'a Arc<Served>),
     /// Nothing that is known.
@@ -256,7 +258,12 @@ impl Catalog {
 }
 
 impl OriginCatalog {
-    pub(super) fn new(label: Label, stale: bool, skills: Vec<CatalogSkill>, declined: HashSet<SkillUri>) -> Self {
+    pub(super) fn new(
+        label: Label,
+        stale: bool,
+        skills: Vec<CatalogSkill>,
+        without_set: Vec<(&SkillUri, Unserved)>,
+    ) -> Self {
         let mut roots = SkillRoots::default();
         let mut by_root = HashMap::with_capacity(skills.len());
         let mut by_uri = BTreeMap::new();
@@ -266,12 +273,14 @@ impl OriginCatalog {
             by_root.insert(skill.key.uri.root().into(), Arc::clone(&skill));
             by_uri.insert(skill.key.uri.clone(), skill);
         }
+        without_set.iter().for_each(|(uri, _)| roots.add(uri));
+        let told = |(uri, reason): (&SkillUri, Unserved)| (uri.root().into(), reason);
         Self {
             label,
             stale,
             skills: by_uri,
             by_root,
-            declined,
+            without_set: without_set.into_iter().map(told).collect(),
             roots,
         }
     }
@@ -296,21 +305,26 @@ impl OriginCatalog {
         self.skills.get(uri)
     }
 
-    /// Whether a skill is not taken in because it is over the limits (H-18).
-    pub(super) fn declines(&self, uri: &SkillUri) -> bool {
-        self.declined.contains(uri)
+    /// What a host is told of a skill of which no set was ever seen, if it is one.
+    pub fn without_set(&self, uri: &SkillUri) -> Option<&Unserved> {
+        self.without_set.get(uri.root())
     }
 
     /// What a file's URI names at `now`: the innermost served skill that lists it, else why not.
     pub fn find(&self, uri: &ResourceUri, now: Timestamp) -> Found<'_> {
         let mut nearest = Found::Nothing;
-        for skill in uri.ancestors().filter_map(|root| self.by_root.get(root)) {
-            match skill.served(now) {
-                Ok(served) => match served.permit.entry().resources().get(uri.as_str()) {
+        for root in uri.ancestors() {
+            match self.by_root.get(root).map(|skill| (skill, skill.served(now))) {
+                Some((_, Ok(served))) => match served.permit.entry().resources().get(uri.as_str()) {
                     Some(resource) => return Found::File(served, resource),
                     None => nearest.or(Found::Unlisted(served)),
                 },
-                Err(_) => nearest.or(Found::Held(skill)),
+                Some((skill, Err(_))) => nearest.or(Found::Held(skill)),
+                None => {
+                    if let Some(reason) = self.without_set.get(root) {
+                        nearest.or(Found::WithoutSet(reason));
+                    }
+                }
             }
         }
         nearest

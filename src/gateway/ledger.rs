@@ -414,9 +414,11 @@ impl Inner {
                 key,
             }
         });
-        let too_large = observed.unreadable.iter().filter(|(_, why)| why.is_over_limits());
-        let declined = too_large.map(|(uri, _)| uri.clone()).collect();
-        OriginCatalog::new(label.clone(), observed.stale, skills.collect(), declined)
+        let unreadable = observed.unreadable.iter();
+        let without_set = unreadable
+            .filter(|(uri, _)| origin.skill(uri).is_none())
+            .map(|(uri, why)| (uri, why.unserved()));
+        OriginCatalog::new(label.clone(), observed.stale, skills.collect(), without_set.collect())
     }
 }
 

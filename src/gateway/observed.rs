@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::unserved::Unserved;
+use crate::domain::EntryFault;
 use crate::domain::Finding;
 use crate::domain::FrontmatterMatch;
+use crate::domain::Held;
 use crate::domain::IncompleteEntry;
 use crate::domain::RejectedEntry;
 use crate::domain::SetId;
@@ -107,18 +110,34 @@ impl Unreadable {
         !self.waits_for_a_pull()
     }
 
+    /// The state of a skill of which no set was ever seen.
+    pub(super) fn state_of_unknown(&self) -> SkillState {
+        if self.waits_for_a_pull() {
+            SkillState::Pending
+        } else {
+            SkillState::Invalid
+        }
+    }
+
+    /// What a host is told of such a skill: that it is there, as of any other that is held.
+    pub(super) fn unserved(&self) -> Unserved {
+        match self.fault() {
+            Some(fault) if fault.is_over_limits() => Unserved::Limits,
+            Some(_) | None => Unserved::Held(Held::State(self.state_of_unknown())),
+        }
+    }
+
+    fn fault(&self) -> Option<&EntryFault> {
+        match self {
+            Self::Rejected(rejected) => Some(&rejected.fault),
+            Self::Unsized(_, IncompleteEntry::Rejected(fault)) => Some(fault),
+            Self::Unsized(_, IncompleteEntry::NotMeasured(_)) => None,
+        }
+    }
+
     /// Says whether nothing is wrong but that a pull has to measure it first.
     pub(super) fn waits_for_a_pull(&self) -> bool {
         matches!(self, Self::Unsized(_, IncompleteEntry::NotMeasured(_)))
-    }
-
-    /// Says whether the skill is declined for its size alone (H-18).
-    pub(super) fn is_over_limits(&self) -> bool {
-        match self {
-            Self::Rejected(rejected) => rejected.fault.is_over_limits(),
-            Self::Unsized(_, IncompleteEntry::Rejected(fault)) => fault.is_over_limits(),
-            Self::Unsized(_, IncompleteEntry::NotMeasured(_)) => false,
-        }
     }
 
     /// Why there is no set.
@@ -131,10 +150,6 @@ impl Unreadable {
 
     /// The rule that is broken.
     pub(super) fn rule(&self) -> &'static str {
-        match self {
-            Self::Rejected(rejected) => rejected.fault.rule(),
-            Self::Unsized(_, IncompleteEntry::Rejected(fault)) => fault.rule(),
-            Self::Unsized(_, IncompleteEntry::NotMeasured(_)) => "S-23",
-        }
+        self.fault().map_or("S-23", EntryFault::rule)
     }
 }

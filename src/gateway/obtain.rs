@@ -16,7 +16,6 @@ use super::EncodedFile;
 use super::Error;
 use super::Gateway;
 use super::Inner;
-use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::catalog::Served;
 use super::memory::FileKey;
@@ -96,20 +95,18 @@ impl Gateway {
     /// is held.
     pub async fn ask_for_unknown(&self, key: &SkillKey) -> Unserved {
         let inner = &self.0;
-        let declines = |catalog: &Catalog| catalog.origin(&key.label).is_some_and(|part| part.declines(&key.uri));
-        if declines(&inner.catalog()) {
-            return Unserved::Limits;
-        }
         if inner.unknown.has(key) || !inner.origins.contains_key(&key.label) {
             return Unserved::Unknown;
         }
         let looked = inner.look_again(key, Attempt::Ordinary).await;
         let catalog = inner.catalog();
-        let skill = catalog.origin(&key.label).and_then(|part| part.skill(&key.uri));
-        match (skill, looked) {
+        let part = catalog.origin(&key.label);
+        match (part.and_then(|part| part.skill(&key.uri)), looked) {
             (Some(skill), _) => self.held(skill),
-            (None, Ok(())) if declines(&catalog) => Unserved::Limits,
             (None, Ok(())) => {
+                if let Some(reason) = part.and_then(|part| part.without_set(&key.uri)) {
+                    return reason.clone();
+                }
                 inner.unknown.note(key);
                 Unserved::Unknown
             }

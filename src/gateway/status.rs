@@ -324,14 +324,9 @@ fn status(ledger: &Ledger, names: &Names<'_>, skill: &CatalogSkill, now: Timesta
 fn without_set(ledger: &Ledger, label: &Label, uri: &SkillUri) -> Option<SkillStatus> {
     use super::observed::Unreadable;
     let unreadable = ledger.origins.get(label)?.unreadable.get(uri)?;
-    let (state, text) = match unreadable {
-        Unreadable::Rejected(_) => (SkillState::Invalid, None),
-        Unreadable::Unsized(entry, crate::domain::IncompleteEntry::NotMeasured(_)) => {
-            (SkillState::Pending, Some(entry.text()))
-        }
-        Unreadable::Unsized(entry, crate::domain::IncompleteEntry::Rejected(_)) => {
-            (SkillState::Invalid, Some(entry.text()))
-        }
+    let text = match unreadable {
+        Unreadable::Rejected(_) => None,
+        Unreadable::Unsized(entry, _) => Some(entry.text()),
     };
     let frontmatter = text
         .and_then(|text| Json::parse(text).ok())
@@ -345,7 +340,7 @@ fn without_set(ledger: &Ledger, label: &Label, uri: &SkillUri) -> Option<SkillSt
         merged_uri: Some(mapping::merge(label, uri.as_resource())),
         name: Some(uri.name().to_owned()),
         description: description.map(str::to_owned),
-        state,
+        state: unreadable.state_of_unknown(),
         set: None,
         served_set: None,
         reason: Some(unreadable.reason()),

@@ -394,9 +394,12 @@ async fn sizes_that_an_origin_leaves_out_are_measured_by_a_pull() {
         .await;
     let host = gateway.host();
     gateway.skill_is("acme/refunds", "pending").await;
-    assert_eq!(host.uris().await, [""; 0]);
-    for answer in [host.get(MERGED).await, host.read(MERGED).await] {
-        answer.refusal(-32602);
+    assert_held(&host).await;
+    for answer in [
+        host.directory("skill://acme/refunds").await,
+        host.read("skill://acme/refunds/assets/form.bin").await,
+    ] {
+        assert_eq!(answer.reason(), "held", "{}", answer.text);
     }
     assert_eq!(origin.reads(), [""; 0], "nothing is fetched ahead of need");
     gateway.cli(&["pull", "acme/refunds"]).await.expect(0);
@@ -430,6 +433,10 @@ async fn without_that_repair_an_entry_without_sizes_is_rejected() {
         .await;
     assert_eq!(seen["rejected"][0]["uri"], REFUNDS);
     assert_eq!(seen["rejected"][0]["rule"], "S-23");
+    let host = gateway.host();
+    for answer in [host.get(MERGED).await, host.read(MERGED).await] {
+        assert_eq!(answer.reason(), "held", "{}", answer.text);
+    }
     gateway.finish().await;
 }
 

@@ -69,11 +69,8 @@ async fn one_file_or_one_byte_more_is_refused_with_its_rule() {
     assert_eq!(rejected, ["skill://big/SKILL.md", "skill://many/SKILL.md"]);
     assert_eq!(strings(&seen["rejected"], "rule"), ["S-28", "S-28"]);
     for name in ["big", "many"] {
-        gateway
-            .host()
-            .get(&format!("skill://acme/{name}/SKILL.md"))
-            .await
-            .refusal(-32602);
+        let answer = gateway.host().get(&format!("skill://acme/{name}/SKILL.md")).await;
+        assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "limits");
     }
     gateway.finish().await;
 }

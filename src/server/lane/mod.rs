@@ -144,7 +144,10 @@ impl Lane {
             .map_err(|_| self.unknown(catalog, view, uri))?;
         let served = match part.skill(&skill) {
             Some(known) => known.served(self.now()).map_err(|_| self.gateway.held(known)),
-            None => Err(self.ask(part.label(), skill).await),
+            None => Err(match part.without_set(&skill) {
+                Some(reason) => reason.clone(),
+                None => self.ask(part.label(), skill).await,
+            }),
         };
         let served = served.map_err(|reason| Refusal::unserved(uri, part.label(), reason))?;
         let entry = served.entry_text(view);
@@ -198,6 +201,7 @@ impl Lane {
                 self.gateway.unlisted(served).await,
             )),
             Some((part, _, Found::Held(skill))) => Err(Refusal::unserved(uri, part.label(), self.gateway.held(skill))),
+            Some((part, _, Found::WithoutSet(reason))) => Err(Refusal::unserved(uri, part.label(), reason.clone())),
             Some(_) | None if !catalog.owns(view, uri) => return None,
             Some((part, resource, Found::Nothing)) => {
                 let reason = match resource.as_str().parse() {
@@ -224,6 +228,7 @@ impl Lane {
         let Some((served, children)) = found else {
             let reason = match part.find(&directory_probe(&directory), self.now()) {
                 Found::Held(skill) => self.gateway.held(skill),
+                Found::WithoutSet(reason) => reason.clone(),
                 Found::File(..) | Found::Unlisted(_) | Found::Nothing => Unserved::Unknown,
             };
             return Err(Refusal::unserved(uri, part.label(), reason));
