@@ -357,9 +357,10 @@ pub(crate) async fn read_everything_with_the_sdk(url: &str, lifecycle: ClientLif
 }
 
 /// A session of the SDK's client.
-type Session = RunningService<RoleClient, ClientConfig>;
+pub(crate) type Session = RunningService<RoleClient, ClientConfig>;
 
-async fn connect(url: &str, lifecycle: ClientLifecycleMode) -> Session {
+/// Opens a session of the SDK's client.
+pub(crate) async fn connect(url: &str, lifecycle: ClientLifecycleMode) -> Session {
     let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned());
     let transport = StreamableHttpClientTransport::with_client(http(), config);
     let us = ClientConfig::new(ClientCapabilities::default(), Implementation::new("stock", "1"));

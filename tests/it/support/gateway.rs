@@ -90,8 +90,12 @@ impl Setup {
     }
 
     /// Adds an origin with these settings.
-    pub(crate) fn origin_with(mut self, label: &str, origin: &Origin, settings: &str) -> Self {
-        let url = origin.url();
+    pub(crate) fn origin_with(self, label: &str, origin: &Origin, settings: &str) -> Self {
+        self.origin_at(label, &origin.url(), settings)
+    }
+
+    /// Adds whatever answers at an address, with these settings.
+    pub(crate) fn origin_at(mut self, label: &str, url: &str, settings: &str) -> Self {
         self.origins.push(format!(
             "[[origin]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{settings}\n"
         ));
