@@ -380,6 +380,16 @@ impl Gateway {
         }
     }
 
+    /// Waits until the process has said this so many times.
+    pub(crate) async fn says(&self, words: &str, times: usize) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut interval = tokio::time::interval(BETWEEN_LOOKS);
+        while self.stderr().matches(words).count() < times {
+            interval.tick().await;
+            assert!(Instant::now() < deadline, "{words:?} is not said in:\n{}", self.stderr());
+        }
+    }
+
     /// Waits until a file of the data folder has these bytes.
     pub(crate) async fn restores(&self, path: &Path, bytes: &[u8]) {
         let deadline = Instant::now() + DEADLINE;
