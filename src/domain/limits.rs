@@ -71,7 +71,7 @@ impl Default for Limits {
             listing_pages: 1_000,
             listing_bytes: 64 * 1024 * 1024,
             answer_bytes: 16 * 1024 * 1024,
-            fetches_per_origin: 8,
+            fetches_per_origin: 32,
             memory_cache_bytes: 256 * 1024 * 1024,
             quarantine_bytes: 256 * 1024 * 1024,
             content_bytes: 20 * 1024 * 1024 * 1024,
