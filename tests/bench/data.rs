@@ -18,6 +18,7 @@ use portcullis::domain::SkillKey;
 use portcullis::domain::Timestamp;
 use portcullis::domain::audit::Actor;
 use portcullis::domain::audit::Event;
+use portcullis::store::ListingNote;
 use portcullis::store::NewLeaf;
 use portcullis::store::Options;
 use portcullis::store::Store;
@@ -61,6 +62,7 @@ impl Amount {
             let label = &origin.label;
             let added = record.configure(label, &origin.fingerprint_text()).unwrap();
             append(&store, &mut record, vec![added]);
+            store.put_listing(label, &listing());
             let skills: Vec<_> = (0..self.skills)
                 .map(|skill| self.skill(label, skill, &limits))
                 .collect();
@@ -119,6 +121,16 @@ impl Amount {
         let front = format!("---\nname: s{number}\ndescription: {}\n---\n", description(number));
         let more = (1..self.files).map(move |file| (format!("references/f{file}.md"), format!("{file} of {number}\n")));
         std::iter::once(("SKILL.md".to_owned(), front)).chain(more)
+    }
+}
+
+/// What the index keeps of an origin that was heard and had nothing wrong.
+fn listing() -> ListingNote {
+    ListingNote {
+        heard: NOW,
+        era: None,
+        rejected: Vec::new(),
+        unsized_entries: Vec::new(),
     }
 }
 

@@ -386,7 +386,11 @@ impl Gateway {
         let mut interval = tokio::time::interval(BETWEEN_LOOKS);
         while self.stderr().matches(words).count() < times {
             interval.tick().await;
-            assert!(Instant::now() < deadline, "{words:?} is not said in:\n{}", self.stderr());
+            assert!(
+                Instant::now() < deadline,
+                "{words:?} is not said in:\n{}",
+                self.stderr()
+            );
         }
     }
 
