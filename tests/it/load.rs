@@ -37,7 +37,8 @@ const DEEP: usize = 100_000;
 /// A gateway with two origins whose one skill is approved; nothing of it is stored.
 async fn beside() -> (Origin, Origin, Gateway) {
     let (good, bad) = (Origin::with([refunds()]), Origin::with([refunds()]));
-    let setup = Setup::new().origin("good", &good).origin("bad", &bad);
+    let setup = Setup::new().set("limits.listing_bytes = \"16 MiB\"");
+    let setup = setup.origin("good", &good).origin("bad", &bad);
     let gateway = setup.start().await;
     gateway.approve("good/refunds").await;
     gateway.approve("bad/refunds").await;
