@@ -70,6 +70,22 @@ fn every_file_says_what_it_owns() {
 }
 
 #[test]
+fn the_image_is_built_with_every_target_that_the_manifest_names() {
+    let manifest = include_str!("../../Cargo.toml");
+    let taken = |text: &str, before: &str, after: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(before));
+        lines.map(|line| line.split(after).next().unwrap().to_owned()).collect()
+    };
+    let let_in = taken(include_str!("../../.dockerignore"), "!", "\n");
+    let copied = taken(include_str!("../../deploy/Dockerfile"), "COPY ", " ");
+    for path in taken(manifest, "path = \"", "\"") {
+        let covers = |known: &String| Path::new(&path).starts_with(known);
+        assert!(let_in.iter().any(covers), "{path} is not let in by .dockerignore");
+        assert!(copied.iter().any(covers), "{path} is not copied by the Dockerfile");
+    }
+}
+
+#[test]
 fn what_one_file_owns_no_other_does() {
     let owned: [(&str, &[&[&str]]); 3] = [
         ("src/store/index.rs", &[&["sled"]]),
