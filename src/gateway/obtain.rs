@@ -53,11 +53,11 @@ pub(super) type Flight = Shared<BoxFuture<'static, Result<Arc<VerifiedFile>, Uns
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FlightKey {
     /// An operator's probe does not share the fate of a request that may not wait for an origin that is down.
-    attempt: Attempt,
+    pub(super) attempt: Attempt,
     pub(super) skill: Arc<SkillKey>,
     /// What is fetched for one set is verified against that set's frontmatter too.
-    set: SetId,
-    uri: ResourceUri,
+    pub(super) set: SetId,
+    pub(super) uri: ResourceUri,
 }
 
 impl Gateway {
@@ -233,10 +233,6 @@ impl Inner {
         entry: &Arc<SkillEntry>,
         resource: &Resource,
     ) -> Result<Option<VerifiedFile>, Unserved> {
-        // Most files that are asked for here are new: no trip to another thread to find nothing.
-        if self.store.measure(key, resource.digest).is_none() {
-            return Ok(None);
-        }
         let (skill, wanted, now) = (Arc::clone(key), resource.clone(), self.clock.now());
         let read = self.on_disk(move |store| store.read_file(&skill, &wanted, now)).await;
         match read {
