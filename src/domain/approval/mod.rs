@@ -88,7 +88,7 @@ pub enum SkillState {
     Expired,
     /// Another set than the approved one is, or was, seen.
     Changed,
-    /// The origin says that it serves the skill no more.
+    /// The origin says that it serves the skill no more, or last served one in its place that breaks a rule.
     Withdrawn,
     /// The origin's entry breaks a rule.
     Invalid,
@@ -310,7 +310,7 @@ impl OriginRecord {
         events
     }
 
-    /// The leaf to write when the origin says that it does not serve a skill.
+    /// The leaf to write when the origin does not serve a skill, or only one that breaks a rule.
     pub fn withdraw(&self, skill: &SkillKey) -> Option<Event> {
         let record = self.skill(&skill.uri)?;
         (!record.withdrawn).then(|| Event::Withdrawn { skill: skill.clone() })
