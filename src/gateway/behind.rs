@@ -129,3 +129,67 @@ impl Inner {
         self.on_disk(put).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::Digest;
+    use crate::domain::Form;
+    use crate::domain::FrontmatterPolicy;
+    use crate::domain::Limits;
+    use crate::domain::Media;
+    use crate::domain::SkillEntry;
+    use crate::domain::SkillKey;
+    use crate::upstream::Attempt;
+
+    /// A quarter of the room.
+    const QUARTER: usize = 16 * 1024 * 1024 - 1;
+
+    fn waiting() -> (FlightKey, Arc<VerifiedFile>) {
+        let (uri, bytes) = ("skill://a/big.bin", Bytes::from(vec![0; QUARTER]));
+        let resource = |uri: &str, bytes: &[u8]| json!({ "uri": uri, "digest": Digest::of(bytes).to_string(), "size": bytes.len() });
+        let entry = json!({
+            "uri": "skill://a/SKILL.md",
+            "frontmatter": { "name": "a", "description": "d" },
+            "resources": [resource("skill://a/SKILL.md", b""), resource(uri, &bytes)],
+        });
+        let entry = SkillEntry::parse(&entry.to_string(), &Limits::default()).unwrap();
+        let media = Media {
+            form: Form::Blob,
+            mime_type: None,
+        };
+        let file = entry.verify(uri, bytes, media, FrontmatterPolicy::Strict).unwrap();
+        let skill = SkillKey {
+            label: "acme".parse().unwrap(),
+            uri: entry.uri().clone(),
+        };
+        let flight = FlightKey {
+            attempt: Attempt::Ordinary,
+            skill: Arc::new(skill),
+            set: entry.set(),
+            uri: file.uri().clone(),
+        };
+        (flight, Arc::new(file))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_is_bounded_and_there_is_room_again_when_it_is_stored() {
+        let (behind, (flight, file)) = (Behind::default(), waiting());
+        for turn in 0..2 {
+            for number in 0..4 {
+                let is_first = behind.take(flight.clone(), &file).await;
+                assert_eq!(is_first, Ok(number == 0), "one task works the queue off");
+            }
+            assert_eq!(
+                behind.take(flight.clone(), &file).await,
+                Err(flight.clone()),
+                "turn {turn}"
+            );
+            assert_eq!(behind.next().map(|batch| batch.len()), Some(4));
+            assert!(behind.next().is_none());
+        }
+    }
+}
