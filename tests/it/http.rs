@@ -7,6 +7,7 @@ use crate::support::approved;
 use crate::support::client;
 use crate::support::client::Answer;
 use crate::support::client::Host;
+use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
 use crate::support::refunds;
@@ -264,14 +265,16 @@ async fn foreign_hosts_and_origins_are_refused() {
     gateway.finish().await;
 }
 
+/// A gateway that serves nobody without a token.
+async fn admitting_by_token(origin: &Origin) -> Gateway {
+    let setup = Setup::new().origin("acme", origin);
+    setup.set("server.auth = \"token\"").start().await
+}
+
 #[tokio::test]
 async fn with_tokens_nobody_is_served_without_one() {
     let origin = Origin::with([refunds()]);
-    let gateway = Setup::new()
-        .origin("acme", &origin)
-        .set("server.auth = \"token\"")
-        .start()
-        .await;
+    let gateway = admitting_by_token(&origin).await;
     gateway.approve("acme/refunds").await;
     let made = gateway.cli(&["token", "new", "laptops"]).await.expect(0);
     let token = made.out.split_whitespace().last().unwrap().to_owned();
@@ -305,11 +308,7 @@ async fn with_tokens_nobody_is_served_without_one() {
 #[tokio::test]
 async fn tokens_of_one_name_all_end_also_when_that_cannot_be_written() {
     let origin = Origin::with([refunds()]);
-    let gateway = Setup::new()
-        .origin("acme", &origin)
-        .set("server.auth = \"token\"")
-        .start()
-        .await;
+    let gateway = admitting_by_token(&origin).await;
     let mut hosts = Vec::new();
     for _ in 0..3 {
         let made = gateway.cli(&["token", "new", "laptops"]).await.expect(0);
