@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::audit::Audit;
 use super::failure::Failure;
 use crate::domain::Label;
 use crate::domain::SKILL_FILE;
@@ -94,8 +95,8 @@ pub enum Command {
     Verify,
     /// Make the index anew.
     RebuildIndex,
-    /// Check the whole log.
-    AuditVerify,
+    /// Look at the record.
+    Audit(Audit),
     /// Make a token for a host.
     TokenNew {
         /// Whose it is.
@@ -232,13 +233,7 @@ impl Command {
                 })
             }
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
-            Self::AuditVerify => {
-                let report = gateway.verify_log(counted(lines)).await?;
-                value(&Checked {
-                    intact: report.is_sound(),
-                    report: value(&report)?,
-                })
-            }
+            Self::Audit(audit) => audit.run(gateway, lines).await,
             Self::TokenNew { name } => {
                 let (id, secret) = gateway.new_token(&name).await?;
                 value(&NewToken {
@@ -254,7 +249,7 @@ impl Command {
     }
 }
 
-fn value(of: &impl Serialize) -> Result<Value, Failure> {
+pub(super) fn value(of: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(of).map_err(|error| Failure::ours(error.to_string()))
 }
 
@@ -296,7 +291,7 @@ fn told(lines: &Lines) -> impl Fn(u64, u64, String) + Send + 'static {
 }
 
 /// The same where nothing has a name.
-fn counted(lines: &Lines) -> impl Fn(u64, u64) + Send + 'static {
+pub(super) fn counted(lines: &Lines) -> impl Fn(u64, u64) + Send + 'static {
     let tell = told(lines);
     move |done, total| tell(done, total, String::new())
 }

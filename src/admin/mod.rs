@@ -4,12 +4,14 @@
 //! configured; commands come over `admin.sock` alone, where the kernel names the caller: the actor is the peer's uid.
 //! Outcomes become answers in `failure` and nowhere else. Start reading at [`Command`].
 
+mod audit;
 mod client;
 mod command;
 mod failure;
 mod health;
 mod socket;
 
+pub use audit::Audit;
 pub use client::Client;
 pub use command::Accepted;
 pub use command::Checked;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::Subcommand;
 
+use super::audit;
 use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
@@ -113,7 +114,7 @@ pub(super) enum Verb {
     Audit {
         /// What.
         #[command(subcommand)]
-        act: AuditAct,
+        act: audit::Act,
     },
     /// Tokens that hosts show.
     Token {
@@ -138,13 +139,6 @@ pub(super) enum OriginAct {
         /// The label.
         label: Label,
     },
-}
-
-/// Looks at the audit log.
-#[derive(Debug, Subcommand)]
-pub(super) enum AuditAct {
-    /// Check the whole log: leaves, tree, signatures, chains, tiles, head.
-    Verify,
 }
 
 /// Acts on tokens.

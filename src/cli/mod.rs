@@ -6,6 +6,7 @@
 
 mod arguments;
 mod ask;
+mod audit;
 mod output;
 
 use std::io::IsTerminal as _;
@@ -28,7 +29,6 @@ use crate::telemetry;
 use crate::tls;
 
 use arguments::Arguments;
-use arguments::AuditAct;
 use arguments::OriginAct;
 use arguments::TokenAct;
 use arguments::Verb;
@@ -133,7 +133,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),
         Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),
         Verb::RebuildIndex => output.rebuilt(&ask.value(&Command::RebuildIndex).await?),
-        Verb::Audit { act: AuditAct::Verify } => output.checked(&ask.long(&Command::AuditVerify, "leaves").await?),
+        Verb::Audit { act } => act.run(ask, output).await,
         Verb::Token { act } => token(ask, output, act).await,
         Verb::Health => output.health(&ask.running(&Command::Health).await?),
     }

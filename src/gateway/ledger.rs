@@ -175,7 +175,8 @@ impl Inner {
         for (index, leaf) in &appended {
             ledger.record.apply(*index, leaf);
             let skill = leaf.event.skill().map(|key| key.uri.as_str());
-            tracing::info!(leaf = index, label = %leaf.event.label(), skill, "{}", leaf.event.action());
+            let label = leaf.event.label().map(Label::as_str);
+            tracing::info!(leaf = index, label, skill, "{}", leaf.event.action());
         }
         Ok(())
     }
@@ -440,6 +441,7 @@ fn closed_by(event: &Event) -> Option<(SkillKey, SkillState)> {
         Event::Withdrawn { skill } => Some((skill.clone(), SkillState::Withdrawn)),
         Event::Denied { skill, .. } => Some((skill.clone(), SkillState::Denied)),
         Event::Revoked { skill, .. } => Some((skill.clone(), SkillState::Revoked)),
+        Event::Expired { skill, .. } => Some((skill.clone(), SkillState::Expired)),
         Event::Changed { kept: true, .. }
         | Event::OriginAdded { .. }
         | Event::OriginMoved { .. }
@@ -451,6 +453,21 @@ fn closed_by(event: &Event) -> Option<(SkillKey, SkillState)> {
         | Event::Returned { .. }
         | Event::Pulled { .. }
         | Event::VerificationFailed { .. }
-        | Event::Quarantined { .. } => None,
+        | Event::Quarantined { .. }
+        | Event::AcceptVoted { .. }
+        | Event::TrialBegan { .. }
+        | Event::TrialEnded { .. }
+        | Event::Voted { .. }
+        | Event::Recalled { .. }
+        | Event::RecallLifted { .. }
+        | Event::Configured { .. }
+        | Event::SignedIn { .. }
+        | Event::Refused { .. }
+        | Event::TokenMade { .. }
+        | Event::TokenRevoked { .. }
+        | Event::KeyRotated { .. }
+        | Event::Sealed { .. }
+        | Event::SegmentsRemoved { .. }
+        | Event::Forgotten { .. } => None,
     }
 }

@@ -181,6 +181,7 @@ impl Gateway {
         let event = Event::OriginAccepted {
             label: label.clone(),
             fingerprint: origin.address(),
+            votes: Vec::new(),
         };
         let events = if moved { vec![event] } else { Vec::new() };
         inner.append(&mut ledger, by, events).await?;

@@ -130,7 +130,7 @@ impl Record {
                 origin.removed = false;
             }
             Event::OriginMoved { label, fingerprint, .. } => self.with(label, |origin| origin.address = *fingerprint),
-            Event::OriginAccepted { label, fingerprint } => self.with(label, |origin| origin.accept(*fingerprint)),
+            Event::OriginAccepted { label, fingerprint, .. } => self.with(label, |origin| origin.accept(*fingerprint)),
             Event::OriginRemoved { label } => self.with(label, OriginRecord::remove),
             Event::SetSeen { skill, set } => self.with_skill(index, skill, |record| record.see(*set)),
             Event::Changed { skill, from, set, kept } => self.with_skill(index, skill, |record| {
@@ -144,6 +144,7 @@ impl Record {
                 set,
                 fingerprint,
                 expires,
+                ..
             } => {
                 let approval = Approval {
                     leaf: index,
@@ -157,9 +158,25 @@ impl Record {
             Event::Withdrawn { skill } => self.with_skill(index, skill, |record| record.withdrawn = true),
             Event::Returned { skill } => self.with_skill(index, skill, |record| record.withdrawn = false),
             Event::Held { skill, set } => self.with_skill(index, skill, |record| record.asked_for.extend(set)),
-            Event::Pulled { skill, .. }
+            Event::Voted { skill, .. }
+            | Event::Expired { skill, .. }
+            | Event::Pulled { skill, .. }
             | Event::VerificationFailed { skill, .. }
             | Event::Quarantined { skill, .. } => self.with_skill(index, skill, |_| {}),
+            Event::AcceptVoted { .. }
+            | Event::TrialBegan { .. }
+            | Event::TrialEnded { .. }
+            | Event::Recalled { .. }
+            | Event::RecallLifted { .. }
+            | Event::Configured { .. }
+            | Event::SignedIn { .. }
+            | Event::Refused { .. }
+            | Event::TokenMade { .. }
+            | Event::TokenRevoked { .. }
+            | Event::KeyRotated { .. }
+            | Event::Sealed { .. }
+            | Event::SegmentsRemoved { .. }
+            | Event::Forgotten { .. } => {}
         }
     }
 
@@ -341,6 +358,9 @@ impl OriginRecord {
             set,
             fingerprint,
             expires,
+            rule: None,
+            lock: None,
+            votes: Vec::new(),
         }))
     }
 

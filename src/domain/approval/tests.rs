@@ -199,7 +199,11 @@ fn approvals_wait_while_a_label_points_elsewhere() {
     assert!(log.origin().is_moved());
     assert_eq!(log.approve(1), Err(Refusal::AddressMoved));
     let (label, fingerprint) = (skill().label, log.origin().address());
-    log.append(Event::OriginAccepted { label, fingerprint });
+    log.append(Event::OriginAccepted {
+        label,
+        fingerprint,
+        votes: Vec::new(),
+    });
     assert!(!log.origin().is_moved());
     assert_eq!(log.state(), SkillState::Approved);
     let held = log.origin().skill(&skill().uri).unwrap().approved().next().unwrap().1;
@@ -274,7 +278,7 @@ proptest! {
     fn no_sequence_of_steps_serves_a_set_that_is_not_approved(steps in prop::collection::vec(any_step(), 0..60)) {
         let (mut log, mut naive, mut now) = (Log::with_origin(), Naive::default(), NOW);
         log.configure("0");
-        log.append(Event::OriginAccepted { label: skill().label, fingerprint: log.origin().address() });
+        log.append(Event::OriginAccepted { label: skill().label, fingerprint: log.origin().address(), votes: Vec::new() });
         for step in steps {
             take(&step, &mut log, &mut naive, &mut now);
             let mut replayed = Record::default();
@@ -360,6 +364,7 @@ fn take(step: &Step, log: &mut Log, naive: &mut Naive, now: &mut Timestamp) {
             log.append(Event::OriginAccepted {
                 label: skill().label,
                 fingerprint,
+                votes: Vec::new(),
             });
             naive.approved = naive
                 .approved

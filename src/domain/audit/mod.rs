@@ -3,6 +3,7 @@
 //! A leaf is canonical JSON, at most [`MAX_LEAF_BYTES`]; it names digests, never documents. Each leaf about a skill names
 //! the index of the one before it about the same skill, so that an auditor sees that none was left out.
 
+mod event;
 mod tree;
 
 use std::fmt;
@@ -10,14 +11,11 @@ use std::fmt;
 use serde::Deserialize;
 use serde::Serialize;
 use thiserror::Error;
+
+pub use event::Event;
 pub use tree::Tree;
 
-use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::domain::label::Label;
-use crate::domain::origin::Fingerprint;
-use crate::domain::origin::SkillKey;
-use crate::domain::set::SetId;
 use crate::domain::time::Timestamp;
 
 /// Bytes in one leaf: what a C2SP entry bundle can hold.
@@ -54,144 +52,6 @@ pub enum Actor {
     Gateway,
     /// A person: `person1:` and 64 hexadecimal digits.
     Person(String),
-}
-
-/// What a leaf says happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "kebab-case")]
-pub enum Event {
-    /// A label appeared in the configuration for the first time, or again after its removal.
-    OriginAdded {
-        /// The label.
-        label: Label,
-        /// Its address, digested.
-        fingerprint: Fingerprint,
-        /// Its address.
-        address: String,
-    },
-    /// A label points elsewhere; approvals bound to the old address are suspended.
-    OriginMoved {
-        /// The label.
-        label: Label,
-        /// The new address, digested.
-        fingerprint: Fingerprint,
-        /// The new address.
-        address: String,
-    },
-    /// An operator accepts a label's new address; approvals hold there.
-    OriginAccepted {
-        /// The label.
-        label: Label,
-        /// The address accepted, digested.
-        fingerprint: Fingerprint,
-    },
-    /// An operator removed a label and its content; its approvals end.
-    OriginRemoved {
-        /// The label.
-        label: Label,
-    },
-    /// A skill was seen with another set than the last time, or for the first time.
-    SetSeen {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set.
-        set: SetId,
-    },
-    /// An approved skill was seen with another set; the approval ends unless it is kept.
-    Changed {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set that was approved.
-        from: SetId,
-        /// The set now seen.
-        set: SetId,
-        /// Whether the operator's `on_change = "keep"` lets the old set be served meanwhile.
-        kept: bool,
-    },
-    /// A host asked for a skill that no approval covers.
-    Held {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set that waits, if one is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        set: Option<SetId>,
-    },
-    /// A set may be served.
-    Approved {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set.
-        set: SetId,
-        /// The address it was seen at, digested.
-        fingerprint: Fingerprint,
-        /// When the approval ends by itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        expires: Option<Timestamp>,
-    },
-    /// A set shall not be served.
-    Denied {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set.
-        set: SetId,
-    },
-    /// An approval ends.
-    Revoked {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set.
-        set: SetId,
-    },
-    /// The origin says that it serves the skill no more, or what it serves in its place breaks a rule.
-    Withdrawn {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-    },
-    /// The origin serves the skill again.
-    Returned {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-    },
-    /// An operator fetched and verified every file of a set.
-    Pulled {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set.
-        set: SetId,
-    },
-    /// Bytes from the origin did not match the manifest, and a fresh entry did not mend it.
-    VerificationFailed {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The set they were checked against.
-        set: SetId,
-        /// The file.
-        file: String,
-        /// The digest promised.
-        expected: Digest,
-        /// Why it failed.
-        reason: String,
-    },
-    /// Bytes on our own disk no longer matched their name and were put aside.
-    Quarantined {
-        /// Whose.
-        #[serde(flatten)]
-        skill: SkillKey,
-        /// The digest they should have had.
-        expected: Digest,
-        /// The digest they had.
-        got: Digest,
-    },
 }
 
 /// Why a leaf cannot be read.
@@ -239,60 +99,6 @@ impl Leaf {
     }
 }
 
-impl Event {
-    /// What happened, as the leaf's `action` says it.
-    pub fn action(&self) -> &'static str {
-        match self {
-            Self::OriginAdded { .. } => "origin-added",
-            Self::OriginMoved { .. } => "origin-moved",
-            Self::OriginAccepted { .. } => "origin-accepted",
-            Self::OriginRemoved { .. } => "origin-removed",
-            Self::SetSeen { .. } => "set-seen",
-            Self::Changed { .. } => "changed",
-            Self::Held { .. } => "held",
-            Self::Approved { .. } => "approved",
-            Self::Denied { .. } => "denied",
-            Self::Revoked { .. } => "revoked",
-            Self::Withdrawn { .. } => "withdrawn",
-            Self::Returned { .. } => "returned",
-            Self::Pulled { .. } => "pulled",
-            Self::VerificationFailed { .. } => "verification-failed",
-            Self::Quarantined { .. } => "quarantined",
-        }
-    }
-
-    /// The skill that this is about.
-    pub fn skill(&self) -> Option<&SkillKey> {
-        self.subject().ok()
-    }
-
-    /// The label that this is about.
-    pub fn label(&self) -> &Label {
-        self.subject().map_or_else(|label| label, |skill| &skill.label)
-    }
-
-    /// A skill, or a whole origin.
-    fn subject(&self) -> Result<&SkillKey, &Label> {
-        match self {
-            Self::OriginAdded { label, .. }
-            | Self::OriginMoved { label, .. }
-            | Self::OriginAccepted { label, .. }
-            | Self::OriginRemoved { label } => Err(label),
-            Self::SetSeen { skill, .. }
-            | Self::Changed { skill, .. }
-            | Self::Held { skill, .. }
-            | Self::Approved { skill, .. }
-            | Self::Denied { skill, .. }
-            | Self::Revoked { skill, .. }
-            | Self::Withdrawn { skill }
-            | Self::Returned { skill }
-            | Self::Pulled { skill, .. }
-            | Self::VerificationFailed { skill, .. }
-            | Self::Quarantined { skill, .. } => Ok(skill),
-        }
-    }
-}
-
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -313,6 +119,8 @@ pub fn clip(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Fingerprint;
+    use crate::domain::SkillKey;
 
     fn leaf() -> Leaf {
         Leaf {
@@ -327,6 +135,9 @@ mod tests {
                 set: format!("set1:{}", "0".repeat(64)).parse().unwrap(),
                 fingerprint: Fingerprint::of("https://acme.example/mcp"),
                 expires: None,
+                rule: None,
+                lock: None,
+                votes: Vec::new(),
             },
             note: Some("looked at it".to_owned()),
             prev: Some(3),
