@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Error;
 use super::Inner;
@@ -33,6 +34,7 @@ use crate::domain::StoredSets;
 use crate::domain::UnsizedEntry;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
+use crate::domain::audit::Leaf;
 use crate::domain::audit::clip;
 use crate::domain::decide;
 use crate::store;
@@ -97,6 +99,16 @@ impl Ledger {
         }
     }
 
+    /// Takes durable leaves into the state.
+    fn take_in(&mut self, appended: &[(u64, Leaf)]) {
+        for (index, leaf) in appended {
+            self.record.apply(*index, leaf);
+            let skill = leaf.event.skill().map(|key| key.uri.as_str());
+            let label = leaf.event.label().map(Label::as_str);
+            tracing::info!(leaf = index, label, skill, "{}", leaf.event.action());
+        }
+    }
+
     /// The entry of a set, from memory or from the store.
     pub(super) fn entry(&mut self, store: &Store, key: &SkillKey, set: SetId) -> Option<Arc<SkillEntry>> {
         let held = self.entries.get(&(key.label.clone(), set)).cloned();
@@ -156,10 +168,23 @@ impl StoredSets for Loaded<'_> {
 }
 
 impl Inner {
-    /// Appends leaves durably and takes them into the state.
+    /// Appends leaves durably and takes them into the state; for what concerns a whole origin, whose turn it is.
     pub(super) async fn append(&self, ledger: &mut Ledger, by: &By, events: Vec<Event>) -> Result<(), Error> {
+        ledger.take_in(&self.write(by, events).await?);
+        Ok(())
+    }
+
+    /// The same without holding the ledger meanwhile, so that many share a flush; for what concerns one skill, whose turn it
+    /// is, and for what no decision looks at.
+    pub(super) async fn record(&self, by: &By, events: Vec<Event>) -> Result<(), Error> {
+        let appended = self.write(by, events).await?;
+        self.ledger.lock().await.take_in(&appended);
+        Ok(())
+    }
+
+    async fn write(&self, by: &By, events: Vec<Event>) -> Result<Vec<(u64, Leaf)>, Error> {
         if events.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (by, now) = (by.clone(), self.clock.now());
         let record = move |store: &Store| {
@@ -171,14 +196,7 @@ impl Inner {
             };
             store.append(events.into_iter().map(leaf).collect(), now)
         };
-        let appended = self.on_disk(record).await?;
-        for (index, leaf) in &appended {
-            ledger.record.apply(*index, leaf);
-            let skill = leaf.event.skill().map(|key| key.uri.as_str());
-            let label = leaf.event.label().map(Label::as_str);
-            tracing::info!(leaf = index, label, skill, "{}", leaf.event.action());
-        }
-        Ok(())
+        self.on_disk(record).await
     }
 
     /// Takes in what an origin showed: new sets are recorded, changed ones close at once.
@@ -366,6 +384,19 @@ impl Inner {
 
     pub(super) fn observed<'a>(&self, ledger: &'a mut Ledger, label: &Label) -> &'a mut Observed {
         ledger.origins.entry(label.clone()).or_default()
+    }
+
+    /// Publishes what was just taken in; many who do so at once share one new part of the catalog.
+    pub(super) async fn publish_shared(&self, label: &Label) {
+        let mine = self.changes.fetch_add(1, Ordering::SeqCst);
+        let mut published = self.published.lock().await;
+        if published.get(label).is_some_and(|changes| *changes > mine) {
+            return;
+        }
+        let mut ledger = self.ledger.lock().await;
+        let changes = self.changes.load(Ordering::SeqCst);
+        self.publish(&mut ledger, label);
+        published.insert(label.clone(), changes);
     }
 
     /// Makes the origin's part of the catalog anew and swaps it in.

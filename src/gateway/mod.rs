@@ -3,7 +3,7 @@
 //! Imports `domain`, `store`, `upstream` and the leaves. Here alone do fetching, verifying and keeping meet. No sockets and
 //! no HTTP types. Invariants: a request reads one [`Catalog`] and never waits for an origin that is not the one asked;
 //! nothing is fetched ahead of need (H-34); every change goes through the one lock of `ledger`, which no
-//! request for a known skill takes.
+//! request for a known skill takes, and which nobody holds for a decision's flush.
 //! Start reading at [`Gateway`], then `obtain` for the life of a read and `ledger` for the life of a decision.
 
 mod behind;
@@ -18,6 +18,7 @@ mod recent;
 mod refresh;
 mod review;
 mod status;
+mod turns;
 mod unserved;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::RwLock;
 use thiserror::Error;
@@ -75,6 +77,7 @@ pub use status::SkillDetails;
 pub use status::SkillStatus;
 pub use status::Summary;
 pub use status::TokenStatus;
+use turns::Turns;
 pub use unserved::Unserved;
 
 /// How often a held data folder is tried again: it is refused within a second.
@@ -100,8 +103,14 @@ struct Inner {
     shutdown: Shutdown,
     limits: Limits,
     origins: BTreeMap<Label, Origin>,
-    /// The writer's lock: held across disk writes, never taken by a host's request.
+    /// The writer's lock: never taken by a host's request for a known skill.
     ledger: tokio::sync::Mutex<Ledger>,
+    /// Who decides about what at the moment; taken before the ledger.
+    turns: Turns,
+    /// Changes of the ledger that were to be published, ever.
+    changes: AtomicU64,
+    /// For each origin, how many of them its part of the catalog has; held while one is published for all who wait.
+    published: tokio::sync::Mutex<HashMap<Label, u64>>,
     /// Replaced whole; held for the copy of a pointer.
     catalog: RwLock<Arc<Catalog>>,
     memory: Memory,
@@ -217,6 +226,9 @@ impl Gateway {
             memory: Memory::new(config.limits.memory_cache_bytes),
             limits: config.limits.clone(),
             ledger: tokio::sync::Mutex::new(Ledger::new(record)),
+            turns: Turns::default(),
+            changes: AtomicU64::default(),
+            published: tokio::sync::Mutex::default(),
             catalog: RwLock::default(),
             flights: parking_lot::Mutex::default(),
             behind: Behind::default(),

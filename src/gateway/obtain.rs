@@ -160,16 +160,19 @@ impl Gateway {
         self.0.asked_for.note(&skill.key);
         let (inner, key, set) = (Arc::clone(&self.0), SkillKey::clone(&skill.key), skill.seen);
         drop(self.0.shutdown.spawn(async move {
-            let mut ledger = inner.ledger.lock().await;
-            let record = ledger
-                .record
-                .origin(&key.label)
-                .and_then(|origin| origin.skill(&key.uri));
-            let is_new = set.is_some_and(|set| record.is_some_and(|record| !record.was_asked_for(set)));
+            let _turn = inner.turns.of_skill(&key).await;
+            let is_new = {
+                let ledger = inner.ledger.lock().await;
+                let origin = ledger.record.origin(&key.label);
+                let record = origin.and_then(|origin| origin.skill(&key.uri));
+                set.is_some_and(|set| record.is_some_and(|record| !record.was_asked_for(set)))
+            };
             if is_new {
-                let noted = inner
-                    .append(&mut ledger, &By::gateway(), vec![Event::Held { skill: key, set }])
-                    .await;
+                let held = Event::Held {
+                    skill: key.clone(),
+                    set,
+                };
+                let noted = inner.record(&By::gateway(), vec![held]).await;
                 if let Err(error) = noted {
                     tracing::warn!(error = %chain(&error), "a refusal is not on the record");
                 }
@@ -289,8 +292,7 @@ impl Inner {
             expected,
             got,
         };
-        let mut ledger = self.ledger.lock().await;
-        if let Err(error) = self.append(&mut ledger, &By::gateway(), vec![event]).await {
+        if let Err(error) = self.record(&By::gateway(), vec![event]).await {
             tracing::error!(error = %chain(&error), "a quarantined file is not on the record");
         }
     }
@@ -409,11 +411,8 @@ impl Inner {
             let mut failures = self.failures.lock();
             failures.len() < FAILURES_KEPT && failures.insert(format!("{event:?}"))
         };
-        if is_new {
-            let mut ledger = self.ledger.lock().await;
-            if let Err(error) = self.append(&mut ledger, &By::gateway(), vec![event]).await {
-                tracing::error!(error = %chain(&error), "a failed verification is not on the record");
-            }
+        if is_new && let Err(error) = self.record(&By::gateway(), vec![event]).await {
+            tracing::error!(error = %chain(&error), "a failed verification is not on the record");
         }
     }
 

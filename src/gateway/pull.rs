@@ -128,8 +128,8 @@ impl Gateway {
 
     async fn note_pulled(&self, by: &By, key: &SkillKey, whole: &VerifiedSkill) -> Result<(), Error> {
         let inner = &self.0;
-        let mut ledger = inner.ledger.lock().await;
         if !whole.frontmatter().is_plain() {
+            let mut ledger = inner.ledger.lock().await;
             let observed = inner.observed(&mut ledger, &key.label);
             observed
                 .frontmatter
@@ -139,9 +139,9 @@ impl Gateway {
             skill: key.clone(),
             set: whole.entry().set(),
         };
-        inner.append(&mut ledger, by, vec![pulled]).await?;
+        inner.record(by, vec![pulled]).await?;
         // Under on_change = "keep" a set that is whole now may be one that can be served now.
-        inner.publish(&mut ledger, &key.label);
+        inner.publish_shared(&key.label).await;
         Ok(())
     }
 
@@ -231,6 +231,7 @@ impl Gateway {
             store.put_files(&files.collect::<Vec<_>>())
         };
         inner.on_disk(put).await?;
+        let _turn = inner.turns.of_origin(&key.label).await;
         let mut ledger = inner.ledger.lock().await;
         let set = whole.set();
         inner

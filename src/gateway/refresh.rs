@@ -102,6 +102,7 @@ impl Inner {
         }
         *turn = turn.wrapping_add(UNLISTED_PER_REFRESH).checked_rem(count).unwrap_or(0);
         if !sightings.is_empty() {
+            let _turn = self.turns.of_origin(label).await;
             let mut ledger = self.ledger.lock().await;
             self.observe(&mut ledger, label, sightings).await?;
         }
@@ -120,6 +121,7 @@ impl Inner {
         });
         let sightings = read.await.map_err(|error| Error::Task(error.to_string()))?;
         let listed: std::collections::BTreeSet<SkillUri> = sightings.iter().filter_map(Sighting::uri).collect();
+        let _turn = self.turns.of_origin(label).await;
         let mut ledger = self.ledger.lock().await;
         let known: Vec<_> = ledger
             .record
@@ -218,6 +220,7 @@ impl Inner {
             error,
         })?;
         let sighting = self.sighting(origin, &key.uri, got);
+        let _turn = self.turns.of_origin(&key.label).await;
         let mut ledger = self.ledger.lock().await;
         let observed = self.observed(&mut ledger, &key.label);
         observed.heard = Some(self.clock.now());

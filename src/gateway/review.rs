@@ -98,17 +98,19 @@ impl Gateway {
         expires: Option<Timestamp>,
     ) -> Result<Decided, Error> {
         let inner = &self.0;
-        let mut ledger = inner.ledger.lock().await;
-        inner.refuse_without_set(&mut ledger, key, set)?;
-        let event = ledger.origin_of(key)?.approve(key, set, expires);
+        let _turn = inner.turns.of_skill(key).await;
+        let event = {
+            let mut ledger = inner.ledger.lock().await;
+            inner.refuse_without_set(&mut ledger, key, set)?;
+            ledger.origin_of(key)?.approve(key, set, expires)
+        };
         let event = event.map_err(|refusal| Error::Refused {
             key: key.clone(),
             refusal,
         })?;
         let changed = event.is_some();
-        let events = event.into_iter().collect();
-        inner.append(&mut ledger, by, events).await?;
-        inner.publish(&mut ledger, &key.label);
+        inner.record(by, event.into_iter().collect()).await?;
+        inner.publish_shared(&key.label).await;
         Ok(Decided {
             skill: key.clone(),
             sets: vec![set],
@@ -123,18 +125,20 @@ impl Gateway {
     /// [`Error::NotRecorded`] when it is in force and could not be recorded.
     pub async fn deny(&self, by: &By, key: &SkillKey, set: Option<SetId>) -> Result<Decided, Error> {
         let inner = &self.0;
-        let mut ledger = inner.ledger.lock().await;
-        let seen = ledger.origin_of(key)?.skill(&key.uri).and_then(|record| record.seen());
-        let set = set.or(seen).ok_or_else(|| Error::NoSkill(key.clone()))?;
-        let event = ledger.origin_of(key)?.deny(key, set);
+        let _turn = inner.turns.of_skill(key).await;
+        let (set, event) = {
+            let ledger = inner.ledger.lock().await;
+            let origin = ledger.origin_of(key)?;
+            let seen = origin.skill(&key.uri).and_then(|record| record.seen());
+            let set = set.or(seen).ok_or_else(|| Error::NoSkill(key.clone()))?;
+            (set, origin.deny(key, set))
+        };
         let event = event.map_err(|refusal| Error::Refused {
             key: key.clone(),
             refusal,
         })?;
         let changed = event.is_some();
-        inner
-            .close(&mut ledger, by, &key.label, event.into_iter().collect())
-            .await?;
+        inner.close(by, &key.label, event.into_iter().collect()).await?;
         Ok(Decided {
             skill: key.clone(),
             sets: vec![set],
@@ -149,14 +153,14 @@ impl Gateway {
     /// [`Error::NotRecorded`] when it is in force and could not be recorded.
     pub async fn revoke(&self, by: &By, key: &SkillKey) -> Result<Decided, Error> {
         let inner = &self.0;
-        let mut ledger = inner.ledger.lock().await;
-        let events = ledger.origin_of(key)?.revoke(key);
+        let _turn = inner.turns.of_skill(key).await;
+        let events = inner.ledger.lock().await.origin_of(key)?.revoke(key);
         let events = events.map_err(|refusal| Error::Refused {
             key: key.clone(),
             refusal,
         })?;
         let sets = events.iter().filter_map(revoked_set).collect();
-        inner.close(&mut ledger, by, &key.label, events).await?;
+        inner.close(by, &key.label, events).await?;
         Ok(Decided {
             skill: key.clone(),
             sets,
@@ -171,6 +175,7 @@ impl Gateway {
     /// [`Error::NoOrigin`] when the label is not configured.
     pub async fn accept_origin(&self, by: &By, label: &Label) -> Result<bool, Error> {
         let inner = &self.0;
+        let _turn = inner.turns.of_origin(label).await;
         let mut ledger = inner.ledger.lock().await;
         let origin = ledger
             .record
@@ -196,6 +201,7 @@ impl Gateway {
     /// [`Error::NoOrigin`] when nothing is known of the label.
     pub async fn remove_origin(&self, by: &By, label: &Label) -> Result<u64, Error> {
         let inner = &self.0;
+        let _turn = inner.turns.of_origin(label).await;
         let mut ledger = inner.ledger.lock().await;
         let origin = ledger.record.origin(label);
         let origin = origin.ok_or_else(|| Error::NoOrigin(label.clone()))?;
@@ -330,17 +336,20 @@ impl Ledger {
 }
 
 impl Inner {
-    /// What closes: in force at once, then on the record.
-    async fn close(&self, ledger: &mut Ledger, by: &By, label: &Label, events: Vec<Event>) -> Result<(), Error> {
+    /// What closes: in force at once, then on the record. The caller has the turn of the skills that it is about.
+    async fn close(&self, by: &By, label: &Label, events: Vec<Event>) -> Result<(), Error> {
         let closes = closing(&events);
-        ledger.closed.extend(closes.iter().cloned());
-        self.publish(ledger, label);
-        let recorded = self.append(ledger, by, events).await;
+        self.ledger.lock().await.closed.extend(closes.iter().cloned());
+        self.publish_shared(label).await;
+        let recorded = self.record(by, events).await;
         recorded.map_err(|error| Error::NotRecorded(Box::new(error)))?;
-        for (key, _) in closes {
-            ledger.closed.remove(&key);
+        {
+            let mut ledger = self.ledger.lock().await;
+            for (key, _) in closes {
+                ledger.closed.remove(&key);
+            }
         }
-        self.publish(ledger, label);
+        self.publish_shared(label).await;
         Ok(())
     }
 

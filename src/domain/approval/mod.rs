@@ -227,7 +227,7 @@ impl Record {
     fn with_skill(&mut self, index: u64, skill: &SkillKey, change: impl FnOnce(&mut SkillRecord)) {
         self.with(&skill.label, |origin| {
             let record = origin.skills.entry(skill.uri.clone()).or_default();
-            record.last_leaf = index;
+            record.last_leaf = record.last_leaf.max(index);
             change(record);
         });
     }
