@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use crate::domain::Timestamp;
 
@@ -61,8 +60,7 @@ impl Clock {
 /// Reads the machine's clock.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the time")]
 fn system_now() -> Timestamp {
-    let span = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now().into()
 }
 
 #[cfg(test)]

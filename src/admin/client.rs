@@ -16,15 +16,18 @@ use tokio::net::UnixStream;
 use tower::ServiceExt as _;
 
 use super::command::Command;
-use super::command::Event;
-use super::command::Progress;
 use super::failure::Failure;
+use super::lines::Event;
+use super::lines::Heard;
 use super::socket;
 use super::socket::Peer;
 use crate::gateway::Gateway;
 
 /// Bytes of one line of an answer: a file of the largest size, base64, and room.
 const LINE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Takes what comes before the last word; a failure ends the asking.
+pub type Hear<'a> = dyn FnMut(Heard) -> Result<(), Failure> + 'a;
 
 /// Who carries commands out.
 pub enum Client {
@@ -53,12 +56,12 @@ impl Client {
         }
     }
 
-    /// Has a command carried out, telling `progress` how far it is.
+    /// Has a command carried out, telling `hear` what comes before the last word.
     ///
     /// # Errors
     ///
-    /// [`Failure`] as the gateway tells it, or that it cannot be asked.
-    pub async fn run(self, command: &Command, progress: &mut dyn FnMut(Progress)) -> Result<Value, Failure> {
+    /// [`Failure`] as the gateway tells it, that it cannot be asked, or as `hear` gives it.
+    pub async fn run(self, command: &Command, hear: &mut Hear<'_>) -> Result<Value, Failure> {
         let lost = |error: &dyn std::fmt::Display| Failure::unknown(format!("the gateway did not answer: {error}"));
         let text = serde_json::to_string(command).map_err(|error| Failure::ours(error.to_string()))?;
         let request = Request::post("/v1/command")
@@ -73,7 +76,7 @@ impl Client {
                     .map_err(|error| lost(&error))?;
                 let ask = async {
                     let response = sender.send_request(request).await.map_err(|error| lost(&error))?;
-                    read_lines(response.into_body(), progress).await
+                    read_lines(response.into_body(), hear).await
                 };
                 tokio::select! {
                     biased;
@@ -83,9 +86,12 @@ impl Client {
             }
             Self::Opened(gateway) => {
                 let uid = rustix::process::getuid().as_raw();
-                let router = socket::router(&gateway).layer(MockConnectInfo(Peer { uid: Some(uid) }));
+                let router = socket::router(&gateway).layer(MockConnectInfo(Peer {
+                    uid: Some(uid),
+                    door: None,
+                }));
                 let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
-                let answer = read_lines(response.into_body(), progress).await;
+                let answer = read_lines(response.into_body(), hear).await;
                 let drained = gateway.shutdown().drain(std::time::Duration::from_secs(10)).await;
                 tracing::debug!(?drained, "the gateway opened for this command is closed");
                 answer
@@ -95,7 +101,7 @@ impl Client {
 }
 
 /// Reads lines until the last one.
-async fn read_lines<B>(mut body: B, progress: &mut dyn FnMut(Progress)) -> Result<Value, Failure>
+async fn read_lines<B>(mut body: B, hear: &mut Hear<'_>) -> Result<Value, Failure>
 where
     B: http_body::Body<Data = bytes::Bytes> + Unpin,
     B::Error: std::fmt::Display,
@@ -110,7 +116,8 @@ where
             let event = serde_json::from_slice(&line)
                 .map_err(|error| Failure::unknown(format!("the gateway's answer is not ours: {error}")))?;
             match event {
-                Event::Progress(step) => progress(step),
+                Event::Progress(step) => hear(Heard::Progress(step))?,
+                Event::Item(item) => hear(Heard::Item(item))?,
                 Event::Done(value) => return Ok(value),
                 Event::Failed(failure) => return Err(failure),
             }

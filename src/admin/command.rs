@@ -1,7 +1,7 @@
 //! What operators may ask, and how it is carried out.
 //!
-//! `POST /v1/command` takes one [`Command`] as JSON and answers with lines of JSON: any number of `{"progress":…}`, then one
-//! `{"done":…}` or `{"failed":…}`. The command line uses nothing else.
+//! `POST /v1/command` takes one [`Command`] as JSON and answers with lines of JSON: any number of `{"progress":…}` and
+//! `{"item":…}`, then one `{"done":…}` or `{"failed":…}`. The command line uses nothing else.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::audit::Audit;
 use super::failure::Failure;
+use super::lines::Lines;
 use crate::domain::Label;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
@@ -111,29 +111,6 @@ pub enum Command {
     },
 }
 
-/// One line of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// A long command is further.
-    Progress(Progress),
-    /// It is done; the value is the command's own.
-    Done(Value),
-    /// It is not.
-    Failed(Failure),
-}
-
-/// How far a long command is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// What is done.
-    pub done: u64,
-    /// What there is in all, as far as it is known.
-    pub total: u64,
-    /// What was last worked on.
-    pub what: String,
-}
-
 /// A file, for an operator's eyes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
@@ -188,10 +165,31 @@ pub struct NewToken {
     pub secret: String,
 }
 
-/// Where the lines of an answer go. A caller that left is no reason to stop.
-pub(super) type Lines = UnboundedSender<Event>;
-
 impl Command {
+    /// How the record calls it, where it decides something.
+    pub(super) fn decision(&self) -> Option<&'static str> {
+        match self {
+            Self::OriginAccept { .. } => Some("origin accept"),
+            Self::OriginRemove { .. } => Some("origin remove"),
+            Self::Approve { .. } => Some("approve"),
+            Self::Deny { .. } => Some("deny"),
+            Self::Revoke { .. } => Some("revoke"),
+            Self::TokenNew { .. } => Some("token new"),
+            Self::TokenRevoke { .. } => Some("token revoke"),
+            Self::Audit(audit) => audit.decision(),
+            Self::Health
+            | Self::Skills
+            | Self::Origins
+            | Self::Show { .. }
+            | Self::Diff { .. }
+            | Self::Cat { .. }
+            | Self::Pull { .. }
+            | Self::Verify
+            | Self::RebuildIndex
+            | Self::TokenList => None,
+        }
+    }
+
     /// Carries the command out for a person, telling `lines` how far it is.
     pub(super) async fn run(self, gateway: &Gateway, person: String, lines: &Lines) -> Result<Value, Failure> {
         let by = |note| By {
@@ -226,14 +224,14 @@ impl Command {
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
             Self::Pull { skill } => pull(gateway, &by(None), &skill, lines).await,
             Self::Verify => {
-                let report = gateway.verify(counted(lines)).await?;
+                let report = gateway.verify(lines.counted()).await?;
                 value(&Checked {
                     intact: report.is_sound(),
                     report: value(&report)?,
                 })
             }
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
-            Self::Audit(audit) => audit.run(gateway, lines).await,
+            Self::Audit(audit) => audit.run(gateway, &by(None), lines).await,
             Self::TokenNew { name } => {
                 let (id, secret) = gateway.new_token(&name).await?;
                 value(&NewToken {
@@ -274,24 +272,9 @@ async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, F
 }
 
 async fn pull(gateway: &Gateway, by: &By, skill: &SkillKey, lines: &Lines) -> Result<Value, Failure> {
-    let tell = told(lines);
+    let tell = lines.told();
     let mut step = |step: crate::gateway::PullStep| {
         tell(step.done as u64, step.files as u64, step.uri.to_string());
     };
     value(&gateway.pull(by, skill, &mut step).await?)
-}
-
-/// Turns progress into lines.
-fn told(lines: &Lines) -> impl Fn(u64, u64, String) + Send + 'static {
-    let lines = lines.clone();
-    move |done, total, what| {
-        // A caller that left does not want to know.
-        let _gone = lines.send(Event::Progress(Progress { done, total, what })).is_err();
-    }
-}
-
-/// The same where nothing has a name.
-pub(super) fn counted(lines: &Lines) -> impl Fn(u64, u64) + Send + 'static {
-    let tell = told(lines);
-    move |done, total| tell(done, total, String::new())
 }

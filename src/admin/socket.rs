@@ -22,13 +22,20 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use serde_json::Value;
 use thiserror::Error;
 use tokio::net::UnixListener;
-use tokio::sync::mpsc;
 
 use super::command::Command;
-use super::command::Event;
+use super::failure::Failure;
+use super::failure::Fault;
+use super::lines::Event;
+use super::lines::Lines;
+use crate::gateway::By;
 use crate::gateway::Gateway;
+
+/// How the record calls this door.
+const DOOR: &str = "admin.sock";
 
 /// Why the socket did not come about.
 #[derive(Debug, Error)]
@@ -77,12 +84,15 @@ pub(super) fn router(gateway: &Gateway) -> Router {
 pub(super) struct Peer {
     /// The user id that the kernel names.
     pub(super) uid: Option<u32>,
+    /// The door that they came through; none for who opened the folder for one command.
+    pub(super) door: Option<&'static str>,
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         Self {
             uid: stream.io().peer_cred().ok().map(|peer| peer.uid()),
+            door: Some(DOOR),
         }
     }
 }
@@ -95,13 +105,13 @@ async fn command(
     let Some(uid) = peer.uid else {
         return (StatusCode::FORBIDDEN, "the kernel does not say who you are").into_response();
     };
-    let (lines, written) = mpsc::unbounded_channel();
-    let worker = gateway.clone();
+    let (lines, written) = Lines::new();
+    let (worker, door) = (gateway.clone(), peer.door);
+    let peer_name = format!("uid:{uid}");
     // A task of its own: a caller that leaves does not stop a decision half-way.
     drop(gateway.shutdown().spawn(async move {
-        let outcome = command.run(&worker, format!("uid:{uid}"), &lines).await;
-        let last = outcome.map_or_else(Event::Failed, Event::Done);
-        let _gone = lines.send(last).is_err();
+        let outcome = carry_out(&worker, &peer_name, door, command, &lines).await;
+        lines.end(outcome).await;
     }));
     let written = stream::unfold(
         written,
@@ -109,6 +119,28 @@ async fn command(
     );
     let body = Body::from_stream(written.map(|event| Ok::<_, Infallible>(line(&event))));
     ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
+/// Carries a command out, with what the record says about whoever asks.
+async fn carry_out(
+    gateway: &Gateway,
+    person: &str,
+    door: Option<&str>,
+    command: Command,
+    lines: &Lines,
+) -> Result<Value, Failure> {
+    let by = By::person(person);
+    if let Some(door) = door {
+        gateway.came_in(&by, door).await;
+    }
+    let decision = command.decision();
+    let outcome = command.run(gateway, person.to_owned(), lines).await;
+    if let (Some(decision), Err(failure)) = (decision, &outcome)
+        && failure.fault == Fault::No
+    {
+        gateway.note_refused(&by, decision, &failure.message).await;
+    }
+    outcome
 }
 
 fn line(event: &Event) -> Bytes {

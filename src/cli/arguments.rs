@@ -11,6 +11,7 @@ use super::audit;
 use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
+use crate::domain::Timestamp;
 use crate::gateway::parse_skill;
 
 /// A verifying, caching gateway between AI hosts and MCP servers that publish Agent Skills.
@@ -170,6 +171,40 @@ impl FromStr for Skill {
         key.map(Self).ok_or_else(|| {
             "not label/path, nor a URI of the merged view such as skill://label/path/SKILL.md".to_owned()
         })
+    }
+}
+
+/// A moment, or how long before now it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    /// The moment.
+    At(Timestamp),
+    /// How long ago.
+    Ago(Duration),
+}
+
+impl When {
+    /// The moment, given the present one.
+    pub(super) fn before(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(moment) => moment,
+            Self::Ago(span) => {
+                let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+                Timestamp::from_millis(now.as_millis().saturating_sub(span))
+            }
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let moment = humantime::parse_rfc3339_weak(text).ok().map(Timestamp::from);
+        moment
+            .map(Self::At)
+            .or_else(|| humantime::parse_duration(text).ok().map(Self::Ago))
+            .ok_or_else(|| "neither a moment such as 2026-12-01T09:00:00Z nor how long ago, such as 2h".to_owned())
     }
 }
 

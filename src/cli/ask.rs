@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::admin::Client;
 use crate::admin::Command;
 use crate::admin::Failure;
-use crate::admin::Progress;
+use crate::admin::Heard;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::gateway::Gateway;
@@ -37,7 +37,7 @@ impl Ask {
 
     /// Has a command carried out.
     pub(super) async fn value(&self, command: &Command) -> Result<Value, Failure> {
-        self.client().await?.run(command, &mut |_step| {}).await
+        self.client().await?.run(command, &mut |_heard| Ok(())).await
     }
 
     /// Has a long command carried out, with a bar on a terminal.
@@ -50,14 +50,30 @@ impl Ask {
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {unit} {{msg}}")) {
             bar.set_style(style);
         }
-        let mut advance = |step: Progress| {
-            bar.set_length(step.total);
-            bar.set_position(step.done);
-            bar.set_message(step.what);
+        let mut advance = |heard: Heard| {
+            if let Heard::Progress(step) = heard {
+                bar.set_length(step.total);
+                bar.set_position(step.done);
+                bar.set_message(step.what);
+            }
+            Ok(())
         };
         let answer = self.client().await?.run(command, &mut advance).await;
         bar.finish_and_clear();
         answer
+    }
+
+    /// Has a command carried out that gives many items, handing each on as it comes.
+    pub(super) async fn each(
+        &self,
+        command: &Command,
+        take: &mut dyn FnMut(Value) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        let mut hear = |heard: Heard| match heard {
+            Heard::Progress(_) => Ok(()),
+            Heard::Item(item) => take(item),
+        };
+        self.client().await?.run(command, &mut hear).await
     }
 
     /// Asks the running gateway and nobody else.
@@ -69,7 +85,7 @@ impl Ask {
                 self.socket.display()
             ))
         })?;
-        client.run(command, &mut |_step| {}).await
+        client.run(command, &mut |_heard| Ok(())).await
     }
 
     async fn client(&self) -> Result<Client, Failure> {

@@ -2,26 +2,128 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use clap::Subcommand;
+use clap::ValueEnum;
 
+use super::arguments::Skill;
+use super::arguments::When;
 use super::ask::Ask;
+use super::leaves;
 use super::output::Output;
 use crate::admin::Audit;
 use crate::admin::Command;
 use crate::admin::Failure;
+use crate::domain::Label;
+use crate::domain::Timestamp;
+use crate::gateway::LeafFilter;
 
 /// Looks at the record.
 #[derive(Debug, Subcommand)]
 pub(super) enum Act {
     /// Check the whole log: leaves, tree, signatures, chains, tiles, head.
     Verify,
+    /// List decisions.
+    Log(Wanted),
+    /// Give decisions to other tools. What they make of it proves nothing: the log does.
+    Export {
+        /// In which form.
+        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+        format: Format,
+        /// Which.
+        #[command(flatten)]
+        wanted: Wanted,
+    },
+    /// List decisions and go on as they are made.
+    Follow(Wanted),
+    /// Destroy the name behind a person's commitment; the log goes on verifying.
+    Forget {
+        /// As `audit log` names them.
+        person: String,
+    },
+}
+
+/// Which decisions.
+#[derive(Debug, Args)]
+pub(super) struct Wanted {
+    /// About this origin.
+    #[arg(long, value_name = "LABEL")]
+    origin: Option<Label>,
+    /// About this skill.
+    #[arg(long)]
+    skill: Option<Skill>,
+    /// By this person, a name or a commitment, or by gateway.
+    #[arg(long, value_name = "PERSON")]
+    who: Option<String>,
+    /// Not earlier: 2026-12-01T00:00:00.000Z, or how long ago, as 2h.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<When>,
+    /// Of this kind, as approved; may be repeated.
+    #[arg(long = "kind", value_name = "KIND", value_parser = leaves::kind)]
+    kinds: Vec<String>,
+}
+
+/// A form that other tools read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Format {
+    /// One JSON object a line.
+    Jsonl,
+    /// Comma-separated values (RFC 4180).
+    Csv,
+    /// ArcSight Common Event Format.
+    Cef,
 }
 
 impl Act {
     /// Does it, and gives the exit code.
-    pub(super) async fn run(self, ask: &Ask, output: &Output) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, ask: &Ask, output: &Output, now: Timestamp) -> Result<ExitCode, Failure> {
         match self {
             Self::Verify => output.checked(&ask.long(&Command::Audit(Audit::Verify), "leaves").await?),
+            Self::Log(wanted) => {
+                let format = if output.is_json() { leaves::json } else { leaves::human };
+                give(ask, wanted.filter(now), false, format).await
+            }
+            Self::Follow(wanted) => {
+                let format = if output.is_json() { leaves::json } else { leaves::human };
+                give(ask, wanted.filter(now), true, format).await
+            }
+            Self::Export { format, wanted } => {
+                let format = match format {
+                    Format::Jsonl => leaves::json,
+                    Format::Csv => {
+                        super::output::write(leaves::CSV_HEAD.as_bytes())?;
+                        leaves::csv
+                    }
+                    Format::Cef => leaves::cef,
+                };
+                give(ask, wanted.filter(now), false, format).await
+            }
+            Self::Forget { person } => output.forgotten(&ask.value(&Command::Audit(Audit::Forget { person })).await?),
+        }
+    }
+}
+
+/// Prints the wanted leaves, each as `format` writes it.
+async fn give(
+    ask: &Ask,
+    filter: LeafFilter,
+    follow: bool,
+    format: fn(&leaves::Shown) -> String,
+) -> Result<ExitCode, Failure> {
+    let command = Command::Audit(Audit::Log { filter, follow });
+    let mut take = |item| super::output::write(format(&leaves::Shown::of(item)?).as_bytes());
+    ask.each(&command, &mut take).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Wanted {
+    fn filter(self, now: Timestamp) -> LeafFilter {
+        LeafFilter {
+            origin: self.origin,
+            skill: self.skill.map(|skill| skill.0),
+            who: self.who,
+            since: self.since.map(|when| when.before(now)),
+            kinds: self.kinds,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod arguments;
 mod ask;
 mod audit;
+mod leaves;
 mod output;
 
 use std::io::IsTerminal as _;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use crate::admin::Command;
 use crate::admin::Failure;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
@@ -133,7 +135,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),
         Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),
         Verb::RebuildIndex => output.rebuilt(&ask.value(&Command::RebuildIndex).await?),
-        Verb::Audit { act } => act.run(ask, output).await,
+        Verb::Audit { act } => act.run(ask, output, Clock::system().now()).await,
         Verb::Token { act } => token(ask, output, act).await,
         Verb::Health => output.health(&ask.running(&Command::Health).await?),
     }

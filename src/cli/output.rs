@@ -20,6 +20,7 @@ use crate::admin::Removed;
 use crate::admin::TokensRevoked;
 use crate::gateway::Decided;
 use crate::gateway::Difference;
+use crate::gateway::Forgotten;
 use crate::gateway::OriginStatus;
 use crate::gateway::Pulled;
 use crate::gateway::SkillDetails;
@@ -39,6 +40,11 @@ type Printed = Result<ExitCode, Failure>;
 impl Output {
     pub(super) fn new(json: bool) -> Self {
         Self { json }
+    }
+
+    /// Whether JSON is wanted.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
     }
 
     /// Prints the value itself, or the text that `text` makes of it.
@@ -243,6 +249,13 @@ impl Output {
         Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
+    pub(super) fn forgotten(&self, value: &Value) -> Printed {
+        self.print(value, |Forgotten { person }: Forgotten| {
+            format!("forgotten; the log calls them {person} and nothing says who that was\n")
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     pub(super) fn rebuilt(&self, value: &Value) -> Printed {
         self.print(value, |report: Value| format!("the index was made anew: {report}\n"))?;
         Ok(ExitCode::SUCCESS)
@@ -354,7 +367,7 @@ fn name_of(skill: &SkillStatus) -> String {
 }
 
 /// Text from outside without what would act on a terminal or hide in it.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let invisible = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
@@ -380,7 +393,7 @@ fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-fn write(bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
     written.map_err(|error| Failure::unknown(format!("standard output is closed: {error}")))

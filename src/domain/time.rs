@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use thiserror::Error;
@@ -51,6 +52,14 @@ impl Timestamp {
     /// How long after `earlier` this is; nothing when it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// The moment, to the millisecond before it; before 1970, its beginning.
+    fn from(moment: SystemTime) -> Self {
+        let span = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
     }
 }
 

@@ -80,6 +80,14 @@ impl Who {
 }
 
 impl By {
+    /// A person, without words.
+    pub fn person(name: &str) -> Self {
+        Self {
+            who: Who::Person(name.to_owned()),
+            note: None,
+        }
+    }
+
     /// The gateway itself, by its rules.
     pub(super) fn gateway() -> Self {
         Self {

@@ -15,6 +15,7 @@ mod observed;
 mod obtain;
 mod pull;
 mod recent;
+mod recorded;
 mod refresh;
 mod review;
 mod status;
@@ -43,6 +44,7 @@ use crate::domain::Record;
 use crate::domain::Refusal;
 use crate::domain::SkillKey;
 use crate::domain::SkillUri;
+use crate::domain::audit::Event;
 use crate::shutdown::Shutdown;
 use crate::store;
 use crate::store::Store;
@@ -67,6 +69,9 @@ use obtain::FlightKey;
 pub use pull::PullStep;
 pub use pull::Pulled;
 use recent::Recent;
+pub use recorded::Forgotten;
+pub use recorded::LeafFilter;
+pub use recorded::RecordedLeaf;
 pub use review::Decided;
 pub use review::Difference;
 pub use review::FileDifference;
@@ -124,6 +129,8 @@ struct Inner {
     looked_at: Recent,
     /// Held skills that a host just asked for.
     asked_for: Recent,
+    /// People who are on the record as having come in since the start; held for a look-up.
+    came_in: parking_lot::Mutex<HashSet<String>>,
     /// Failures already on the record, so that a host cannot fill it by asking again; held for a look-up.
     failures: parking_lot::Mutex<HashSet<String>>,
 }
@@ -148,6 +155,9 @@ pub enum Error {
     /// No origin has this label.
     #[error("no origin has the label {0}")]
     NoOrigin(Label),
+    /// The record knows nobody of this name.
+    #[error("the record knows nobody called {0:?}")]
+    NoPerson(String),
     /// Nothing is known of this skill.
     #[error("no such skill: {0}")]
     NoSkill(SkillKey),
@@ -235,6 +245,7 @@ impl Gateway {
             unknown: Recent::default(),
             looked_at: Recent::default(),
             asked_for: Recent::default(),
+            came_in: parking_lot::Mutex::default(),
             failures: parking_lot::Mutex::default(),
             store,
             clock,
@@ -274,7 +285,17 @@ async fn open_store(options: &store::Options, clock: &Clock) -> Result<(Store, R
         let opened = tokio::task::spawn_blocking(move || {
             let store = Store::open(&options, now)?;
             let mut record = Record::default();
-            store.replay(&mut |index, leaf| record.apply(index, leaf))?;
+            let mut forgotten = Vec::new();
+            store.replay(&mut |index, leaf| {
+                record.apply(index, leaf);
+                if let Event::Forgotten { person } = &leaf.event {
+                    forgotten.push(person.clone());
+                }
+            })?;
+            // What was cut short between the leaf and the deed.
+            for person in forgotten {
+                store.forget_person(&person)?;
+            }
             Ok((store, record))
         });
         match opened.await.map_err(|error| Error::Task(error.to_string()))? {

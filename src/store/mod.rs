@@ -329,6 +329,20 @@ impl Store {
         self.0.people.actor(name)
     }
 
+    /// The commitment by which the log names a person already.
+    pub fn known_person(&self, name: &str) -> Option<Actor> {
+        self.0.people.known(name)
+    }
+
+    /// Destroys what opens a commitment; the log still verifies.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::WritingStopped`].
+    pub fn forget_person(&self, commitment: &str) -> Result<(), Error> {
+        self.0.people.forget(commitment)
+    }
+
     /// The name behind a commitment, unless it was erased.
     pub fn person_name(&self, actor: &Actor) -> Option<String> {
         self.0.people.name(actor)

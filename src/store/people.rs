@@ -36,8 +36,22 @@ struct Person {
 pub(super) struct People {
     disk: Arc<Disk>,
     dir: PathBuf,
-    /// The hash of each name; held while a new one is written, so that nobody gets two.
-    known: Mutex<HashMap<String, String>>,
+    /// Held while a new one is written, so that nobody gets two.
+    known: Mutex<Known>,
+}
+
+/// Names and hashes, both ways.
+#[derive(Debug, Default)]
+struct Known {
+    hashes: HashMap<String, String>,
+    names: HashMap<String, String>,
+}
+
+impl Known {
+    fn insert(&mut self, name: String, hash: String) {
+        self.names.insert(hash.clone(), name.clone());
+        self.hashes.insert(name, hash);
+    }
 }
 
 impl Person {
@@ -50,10 +64,10 @@ impl People {
     /// Takes in the people in `dir`.
     pub(super) fn open(disk: Arc<Disk>, dir: PathBuf) -> Result<Self, Error> {
         disk.make_dir(&dir)?;
-        let mut known = HashMap::new();
+        let mut known = Known::default();
         for name in durable::names(&dir)? {
             match read(&dir, &name)? {
-                Some((person, hash)) => drop(known.insert(person.name, hash)),
+                Some((person, hash)) => known.insert(person.name, hash),
                 None => tracing::warn!(name, "a file in people/ opens no commitment"),
             }
         }
@@ -67,7 +81,7 @@ impl People {
     /// The commitment to a name, always the same one, made durable when it is new.
     pub(super) fn actor(&self, name: &str) -> Result<Actor, Error> {
         let mut known = self.known.lock();
-        if let Some(hash) = known.get(name) {
+        if let Some(hash) = known.hashes.get(name) {
             return Ok(Actor::Person(format!("{PREFIX}{hash}")));
         }
         let person = Person {
@@ -99,11 +113,29 @@ impl People {
             return None;
         };
         let hash = commitment.strip_prefix(PREFIX)?;
+        self.known.lock().names.get(hash).cloned()
+    }
+
+    /// The commitment to a name that has one already.
+    pub(super) fn known(&self, name: &str) -> Option<Actor> {
         let known = self.known.lock();
-        known
-            .iter()
-            .find(|(_, known)| *known == hash)
-            .map(|(name, _)| name.clone())
+        let hash = known.hashes.get(name)?;
+        Some(Actor::Person(format!("{PREFIX}{hash}")))
+    }
+
+    /// Destroys what opens a commitment. Nothing happens where nothing does.
+    pub(super) fn forget(&self, commitment: &str) -> Result<(), Error> {
+        let Some(hash) = commitment
+            .strip_prefix(PREFIX)
+            .filter(|hash| Digest::from_hex(hash).is_ok())
+        else {
+            return Ok(());
+        };
+        let mut known = self.known.lock();
+        if let Some(name) = known.names.remove(hash) {
+            known.hashes.remove(&name);
+        }
+        self.disk.remove(&self.dir.join(format!("{hash}.json")))
     }
 }
 
@@ -137,12 +169,13 @@ mod tests {
         assert_ne!(again.actor("bob").unwrap(), actor);
         assert_eq!(again.name(&actor).as_deref(), Some("zoe"));
         assert_eq!(again.name(&Actor::Gateway), None);
+        assert_eq!(again.known("zoe"), Some(actor.clone()));
         let Actor::Person(commitment) = &actor else { panic!() };
         assert!(!commitment.contains("zoe"));
-        let file = again
-            .dir
-            .join(format!("{}.json", commitment.strip_prefix(PREFIX).unwrap()));
-        again.disk.remove(&file).unwrap();
+        again.forget(commitment).unwrap();
+        again.forget(commitment).unwrap();
+        again.forget("person1:../../x").unwrap();
+        assert_eq!((again.known("zoe"), again.name(&actor)), (None, None));
         assert_eq!(people(dir.path()).name(&actor), None);
         assert_ne!(people(dir.path()).actor("zoe").unwrap(), actor);
     }

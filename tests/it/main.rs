@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod approves;
+mod audits;
 mod config;
 mod crashes;
 mod deviations;

@@ -283,6 +283,41 @@ enum Subject<'a> {
 }
 
 impl Event {
+    /// Every action there is.
+    pub const ACTIONS: [&'static str; 31] = [
+        "origin-added",
+        "origin-moved",
+        "accept-voted",
+        "origin-accepted",
+        "origin-removed",
+        "trial-began",
+        "trial-ended",
+        "set-seen",
+        "changed",
+        "held",
+        "voted",
+        "approved",
+        "denied",
+        "revoked",
+        "expired",
+        "withdrawn",
+        "returned",
+        "pulled",
+        "verification-failed",
+        "quarantined",
+        "recalled",
+        "recall-lifted",
+        "configured",
+        "signed-in",
+        "refused",
+        "token-made",
+        "token-revoked",
+        "key-rotated",
+        "sealed",
+        "segments-removed",
+        "forgotten",
+    ];
+
     /// What happened, as the leaf's `action` says it.
     pub fn action(&self) -> &'static str {
         match self {

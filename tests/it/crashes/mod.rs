@@ -176,7 +176,7 @@ fn assert_listing(record: &Record, listed: &Value, subjects: &mut [Subject]) {
 fn assert_decisions(record: &Record, subjects: &mut [Subject], tally: &mut Tally) {
     let mut of_people: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, leaf) in record.leaves.iter().enumerate() {
-        if leaf["actor"].is_object() && leaf["action"] != "pulled" {
+        if leaf["actor"].is_object() && leaf["uri"].is_string() && leaf["action"] != "pulled" {
             let note = leaf["note"].as_str().unwrap_or_else(|| panic!("nobody made {leaf}"));
             of_people.entry(note).or_default().push(index);
         }

@@ -492,7 +492,8 @@ impl Gateway {
         disk::write(&self.config(), text.as_bytes());
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// A command of the same program with the same configuration.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg("--config")
