@@ -92,6 +92,7 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     let health = shutdown.spawn(async move { server::serve(health, None, router, &limits, end).await });
     let commands = shutdown.spawn(admin::serve_socket(socket, gateway.clone()));
     gateway.start_refreshers();
+    gateway.start_recording();
 
     let listening = Listening {
         scheme,

@@ -14,12 +14,14 @@ use serde_json::Value;
 use super::audit::Audit;
 use super::failure::Failure;
 use super::lines::Lines;
+use crate::domain::Digest;
 use crate::domain::Label;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::gateway::By;
 use crate::gateway::Gateway;
+use crate::gateway::Recall;
 use crate::gateway::Who;
 
 /// One thing that an operator asks for.
@@ -86,6 +88,20 @@ pub enum Command {
         /// What to write beside it.
         note: Option<String>,
     },
+    /// Stop something everywhere.
+    Recall {
+        /// What.
+        what: Recall,
+        /// What to write beside it.
+        note: Option<String>,
+    },
+    /// Let a recalled file be served again where approvals allow it.
+    LiftRecall {
+        /// Its digest.
+        digest: Digest,
+        /// What to write beside it.
+        note: Option<String>,
+    },
     /// Fetch and store every file of a skill.
     Pull {
         /// Which skill.
@@ -140,6 +156,15 @@ pub struct Accepted {
     pub changed: bool,
 }
 
+/// A recall that was lifted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifted {
+    /// The file's digest.
+    pub digest: Digest,
+    /// Whether it had been recalled.
+    pub lifted: bool,
+}
+
 /// An origin that was removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
@@ -174,6 +199,8 @@ impl Command {
             Self::Approve { .. } => Some("approve"),
             Self::Deny { .. } => Some("deny"),
             Self::Revoke { .. } => Some("revoke"),
+            Self::Recall { .. } => Some("recall"),
+            Self::LiftRecall { .. } => Some("recall --lift"),
             Self::TokenNew { .. } => Some("token new"),
             Self::TokenRevoke { .. } => Some("token revoke"),
             Self::Audit(audit) => audit.decision(),
@@ -222,6 +249,11 @@ impl Command {
             }
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
+            Self::Recall { what, note } => value(&gateway.recall(&by(note), what).await?),
+            Self::LiftRecall { digest, note } => value(&Lifted {
+                lifted: gateway.lift_recall(&by(note), digest).await?,
+                digest,
+            }),
             Self::Pull { skill } => pull(gateway, &by(None), &skill, lines).await,
             Self::Verify => {
                 let report = gateway.verify(lines.counted()).await?;
@@ -253,13 +285,18 @@ pub(super) fn value(of: &impl Serialize) -> Result<Value, Failure> {
 
 fn health(gateway: &Gateway) -> Result<Value, Failure> {
     let summary = gateway.summary();
-    if summary.writing {
-        value(&summary)
-    } else {
-        Err(Failure::no(
+    if !summary.writing {
+        return Err(Failure::no(
             "reads go on, but nothing can be written since a disk failure; look at the log and restart".to_owned(),
-        ))
+        ));
     }
+    if summary.unrecorded > 0 {
+        return Err(Failure::no(format!(
+            "{} closing decisions are in force and not yet on the record; they are recorded when the disk has room",
+            summary.unrecorded
+        )));
+    }
+    value(&summary)
 }
 
 async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, Failure> {

@@ -2,7 +2,7 @@
 //!
 //! | path | answers |
 //! | --- | --- |
-//! | `/healthz` | 200 while content and decisions can be written; 503 when a disk failure ended writing (reads go on) |
+//! | `/healthz` | 200 while content and decisions can be written; 503 when a disk failure ended writing, or closing decisions wait for room to be recorded (reads go on) |
 //! | `/readyz` | 200 once everything listens; 503 when the end has begun |
 
 use axum::Router;
@@ -21,10 +21,16 @@ pub fn router(gateway: &Gateway) -> Router {
 }
 
 async fn healthz(State(gateway): State<Gateway>) -> (StatusCode, &'static str) {
-    if gateway.summary().writing {
-        (StatusCode::OK, "ok\n")
-    } else {
+    let summary = gateway.summary();
+    if !summary.writing {
         (StatusCode::SERVICE_UNAVAILABLE, "writing stopped\n")
+    } else if summary.unrecorded > 0 {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "decisions wait for room to be recorded\n",
+        )
+    } else {
+        (StatusCode::OK, "ok\n")
     }
 }
 

@@ -18,6 +18,7 @@ pub use client::Hear;
 pub use command::Accepted;
 pub use command::Checked;
 pub use command::Command;
+pub use command::Lifted;
 pub use command::Look;
 pub use command::NewToken;
 pub use command::Removed;

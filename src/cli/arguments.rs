@@ -8,6 +8,7 @@ use clap::Parser;
 use clap::Subcommand;
 
 use super::audit;
+use super::recall;
 use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
@@ -102,6 +103,8 @@ pub(super) enum Verb {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+    /// Stop a file, a skill or a whole origin everywhere, at once.
+    Recall(recall::Recall),
     /// Fetch, verify and store every file of a skill.
     Pull {
         /// label/path, or the URI of the merged view.

@@ -9,6 +9,7 @@ mod ask;
 mod audit;
 mod leaves;
 mod output;
+mod recall;
 
 use std::io::IsTerminal as _;
 use std::io::Write as _;
@@ -132,6 +133,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Revoke { skill, note } => {
             output.decided("revoked", &ask.value(&Command::Revoke { skill: skill.0, note }).await?)
         }
+        Verb::Recall(recall) => recall.run(ask, output).await,
         Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),
         Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),
         Verb::RebuildIndex => output.rebuilt(&ask.value(&Command::RebuildIndex).await?),

@@ -14,15 +14,18 @@ use serde_json::Value;
 use crate::admin::Accepted;
 use crate::admin::Checked;
 use crate::admin::Failure;
+use crate::admin::Lifted;
 use crate::admin::Look;
 use crate::admin::NewToken;
 use crate::admin::Removed;
 use crate::admin::TokensRevoked;
+use crate::gateway::ClosedSet;
 use crate::gateway::Decided;
 use crate::gateway::Difference;
 use crate::gateway::Forgotten;
 use crate::gateway::OriginStatus;
 use crate::gateway::Pulled;
+use crate::gateway::Recalled;
 use crate::gateway::SkillDetails;
 use crate::gateway::SkillStatus;
 use crate::gateway::TokenStatus;
@@ -219,6 +222,27 @@ impl Output {
             format!("{what} {}: {}{before}\n", decided.skill, sets.join(", "))
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn recalled(&self, value: &Value) -> Printed {
+        self.print(value, |Recalled { closed, .. }: Recalled| {
+            let line = |set: &ClosedSet| format!("closed {}: {}\n", set.skill, set.set);
+            let lines: String = closed.iter().map(line).collect();
+            format!("{lines}recalled; {} sets were closed\n", closed.len())
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn lifted(&self, value: &Value) -> Printed {
+        self.print(value, |Lifted { digest, lifted }: Lifted| {
+            if lifted {
+                format!("{digest} is recalled no more; what was revoked waits for a new approval\n")
+            } else {
+                format!("{digest} is not recalled\n")
+            }
+        })?;
+        let lifted = value.get("lifted").and_then(Value::as_bool) == Some(true);
+        Ok(if lifted { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
     pub(super) fn pulled(&self, value: &Value) -> Printed {

@@ -17,6 +17,7 @@ use super::catalog::Served;
 use super::observed::Observed;
 use super::observed::Sighting;
 use super::observed::Unreadable;
+use super::recall::Unrecorded;
 use crate::domain::Circumstances;
 use crate::domain::Decision;
 use crate::domain::Label;
@@ -47,6 +48,8 @@ pub(super) struct Ledger {
     pub(super) origins: BTreeMap<Label, Observed>,
     /// Closing decisions in force that the log does not have yet.
     pub(super) closed: BTreeMap<SkillKey, SkillState>,
+    /// Those of them that are to be recorded when there is room.
+    pub(super) unrecorded: Unrecorded,
     /// Entries of sets that are seen or approved.
     entries: HashMap<(Label, SetId), Arc<SkillEntry>>,
 }
@@ -98,11 +101,12 @@ impl By {
 }
 
 impl Ledger {
-    pub(super) fn new(record: Record) -> Self {
+    pub(super) fn new(record: Record, unrecorded: Unrecorded) -> Self {
         Self {
             record,
             origins: BTreeMap::new(),
             closed: BTreeMap::new(),
+            unrecorded,
             entries: HashMap::new(),
         }
     }

@@ -14,6 +14,7 @@ mod memory;
 mod observed;
 mod obtain;
 mod pull;
+mod recall;
 mod recent;
 mod recorded;
 mod refresh;
@@ -28,6 +29,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::RwLock;
 use thiserror::Error;
@@ -68,6 +70,10 @@ use obtain::FlightKey;
 
 pub use pull::PullStep;
 pub use pull::Pulled;
+pub use recall::ClosedSet;
+pub use recall::Recall;
+pub use recall::Recalled;
+use recall::Unrecorded;
 use recent::Recent;
 pub use recorded::Forgotten;
 pub use recorded::LeafFilter;
@@ -110,6 +116,8 @@ struct Inner {
     origins: BTreeMap<Label, Origin>,
     /// The writer's lock: never taken by a host's request for a known skill.
     ledger: tokio::sync::Mutex<Ledger>,
+    /// Closing decisions in force that wait for room in the log.
+    unrecorded: Arc<AtomicUsize>,
     /// Who decides about what at the moment; taken before the ledger.
     turns: Turns,
     /// Changes of the ledger that were to be published, ever.
@@ -232,10 +240,12 @@ impl Gateway {
             .map(|origin| Ok((origin.label.clone(), Origin::new(origin, &config.limits, mode)?)));
         let origins = origins.collect::<Result<BTreeMap<_, _>, Error>>()?;
         let (store, record) = open_store(&options, &clock).await?;
+        let unrecorded = Arc::new(AtomicUsize::default());
         let inner = Inner {
             memory: Memory::new(config.limits.memory_cache_bytes),
             limits: config.limits.clone(),
-            ledger: tokio::sync::Mutex::new(Ledger::new(record)),
+            ledger: tokio::sync::Mutex::new(Ledger::new(record, Unrecorded::counted(Arc::clone(&unrecorded)))),
+            unrecorded,
             turns: Turns::default(),
             changes: AtomicU64::default(),
             published: tokio::sync::Mutex::default(),

@@ -341,8 +341,10 @@ impl Inner {
         let closes = closing(&events);
         self.ledger.lock().await.closed.extend(closes.iter().cloned());
         self.publish_shared(label).await;
-        let recorded = self.record(by, events).await;
-        recorded.map_err(|error| Error::NotRecorded(Box::new(error)))?;
+        if let Err(error) = self.record(by, events.clone()).await {
+            self.ledger.lock().await.wait_for_room(by, events, &error);
+            return Err(Error::NotRecorded(Box::new(error)));
+        }
         {
             let mut ledger = self.ledger.lock().await;
             for (key, _) in closes {

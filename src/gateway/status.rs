@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -133,6 +134,8 @@ pub struct Summary {
     pub waiting: usize,
     /// Whether decisions and content can be written.
     pub writing: bool,
+    /// Closing decisions that are in force and not yet on the record, since the disk has no room.
+    pub unrecorded: usize,
 }
 
 impl Gateway {
@@ -264,6 +267,7 @@ impl Gateway {
             served: skills().filter(|skill| skill.served(now).is_ok()).count(),
             waiting: skills().filter(waits).count(),
             writing: self.0.store.usage().writing_stopped.is_none(),
+            unrecorded: self.0.unrecorded.load(Ordering::SeqCst),
         }
     }
 }

@@ -8,6 +8,7 @@ mod crashes;
 mod deviations;
 mod doors;
 mod folders;
+mod full_disk;
 mod http;
 mod isolates;
 mod layering;

@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::audit::Event;
 use super::audit::Leaf;
 use super::decide::OnChange;
+use super::digest::Digest;
 use super::label::Label;
 use super::origin::Fingerprint;
 use super::origin::SkillKey;
@@ -24,6 +25,7 @@ use super::uri::SkillUri;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     origins: BTreeMap<Label, OriginRecord>,
+    recalled: BTreeSet<Digest>,
 }
 
 /// What the log says of one label.
@@ -163,11 +165,11 @@ impl Record {
             | Event::Pulled { skill, .. }
             | Event::VerificationFailed { skill, .. }
             | Event::Quarantined { skill, .. } => self.with_skill(index, skill, |_| {}),
+            Event::Recalled { digest } => drop(self.recalled.insert(*digest)),
+            Event::RecallLifted { digest } => drop(self.recalled.remove(digest)),
             Event::AcceptVoted { .. }
             | Event::TrialBegan { .. }
             | Event::TrialEnded { .. }
-            | Event::Recalled { .. }
-            | Event::RecallLifted { .. }
             | Event::Configured { .. }
             | Event::SignedIn { .. }
             | Event::Refused { .. }
@@ -178,6 +180,11 @@ impl Record {
             | Event::SegmentsRemoved { .. }
             | Event::Forgotten { .. } => {}
         }
+    }
+
+    /// Says whether a file is stopped everywhere.
+    pub fn is_recalled(&self, digest: Digest) -> bool {
+        self.recalled.contains(&digest)
     }
 
     /// What the log says of a label, unless it was removed.

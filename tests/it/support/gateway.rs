@@ -1,6 +1,7 @@
 //! The gateway as a process of its own: the built program, free ports, a folder that goes away with the test.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -29,6 +30,9 @@ use super::origin::Origin;
 /// The longest that anything may take; generous, since a test machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Megabytes of a small disk.
+const SMALL_DISK: u32 = 24;
+
 /// Time between two looks at the gateway's own state.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
@@ -39,6 +43,8 @@ pub(crate) struct Setup {
     origins: Vec<String>,
     environment: Vec<(&'static str, String)>,
     flags: Vec<&'static str>,
+    /// Megabytes of a disk of its own, if it has one.
+    disk: Option<u32>,
 }
 
 /// A gateway with its folder. Each test ends it with [`Gateway::finish`] or [`Gateway::abandon`].
@@ -123,6 +129,12 @@ impl Setup {
         self
     }
 
+    /// Puts the data folder on a disk of its own, so small that it can be filled.
+    pub(crate) fn on_a_small_disk(mut self) -> Self {
+        self.disk = Some(SMALL_DISK);
+        self.set("store.data_dir = \"disk/data\"")
+    }
+
     /// Writes the folder, and starts nothing.
     pub(crate) fn written(self) -> Gateway {
         let gateway = Gateway {
@@ -172,7 +184,31 @@ impl Gateway {
 
     /// The data folder.
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        match self.setup.disk {
+            None => self.folder.path().join("data"),
+            Some(_) => self.small_disk().join("data"),
+        }
+    }
+
+    /// The small disk, which only the process and who goes through it sees.
+    fn small_disk(&self) -> PathBuf {
+        let inside = self.folder.path().strip_prefix("/").unwrap().join("disk");
+        PathBuf::from(format!("/proc/{}/root", self.process_id())).join(inside)
+    }
+
+    /// Leaves no room on the small disk.
+    #[expect(clippy::disallowed_methods, reason = "somebody else uses the disk up")]
+    pub(crate) fn fill_disk(&self) {
+        let mut file = fs::File::create(self.small_disk().join("filler")).unwrap();
+        for bytes in [vec![1; 64 * 1024], vec![1; 1]] {
+            while file.write_all(&bytes).is_ok() {}
+        }
+    }
+
+    /// Makes room on the small disk again.
+    #[expect(clippy::disallowed_methods, reason = "somebody else makes room")]
+    pub(crate) fn clear_disk(&self) {
+        fs::remove_file(self.small_disk().join("filler")).unwrap();
     }
 
     /// Everything that was written to standard error until now.
@@ -236,7 +272,8 @@ impl Gateway {
             .append(true)
             .open(self.folder.path().join("stderr.log"))
             .unwrap();
-        self.command(&["serve"])
+        let mut command = self.command(&["serve"]);
+        command
             .args(&self.setup.flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -494,7 +531,7 @@ impl Gateway {
 
     /// A command of the same program with the same configuration.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.program();
         command
             .arg("--config")
             .arg(self.config())
@@ -502,6 +539,27 @@ impl Gateway {
             .env_remove("RUST_LOG")
             .envs(self.setup.environment.iter().map(|(name, value)| (name, value)))
             .kill_on_drop(true);
+        command
+    }
+
+    /// The program; on a disk of its own, in a name space that has it (unshare(1), nsenter(1) of util-linux).
+    fn program(&self) -> Command {
+        let Some(megabytes) = self.setup.disk else {
+            return Command::new(&self.program);
+        };
+        if let Some(running) = &self.running {
+            let mut command = Command::new("nsenter");
+            let id = running.child.id().expect("it runs").to_string();
+            command.args(["--preserve-credentials", "--user", "--mount", "--target", &id]);
+            command.arg(&self.program);
+            return command;
+        }
+        let disk = self.folder.path().join("disk");
+        fs::create_dir_all(&disk).unwrap();
+        let mount = format!("mount -t tmpfs -o size={megabytes}m none \"$0\" && exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &mount]);
+        command.arg(disk).arg(&self.program);
         command
     }
 
