@@ -88,6 +88,11 @@ pub enum Command {
         /// What to write beside it.
         note: Option<String>,
     },
+    /// The sets of all skills as a lock file.
+    Lock {
+        /// Those that are seen now, rather than those that are served.
+        seen: bool,
+    },
     /// Stop something everywhere.
     Recall {
         /// What.
@@ -210,6 +215,7 @@ impl Command {
             | Self::Show { .. }
             | Self::Diff { .. }
             | Self::Cat { .. }
+            | Self::Lock { .. }
             | Self::Pull { .. }
             | Self::Verify
             | Self::RebuildIndex
@@ -249,6 +255,7 @@ impl Command {
             }
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
+            Self::Lock { seen } => value(&gateway.lock(seen).await),
             Self::Recall { what, note } => value(&gateway.recall(&by(note), what).await?),
             Self::LiftRecall { digest, note } => value(&Lifted {
                 lifted: gateway.lift_recall(&by(note), digest).await?,

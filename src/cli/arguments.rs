@@ -8,6 +8,7 @@ use clap::Parser;
 use clap::Subcommand;
 
 use super::audit;
+use super::lock;
 use super::recall;
 use crate::domain::Label;
 use crate::domain::SetId;
@@ -103,6 +104,8 @@ pub(super) enum Verb {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+    /// Write which sets are served, as a lock file; or compare with one.
+    Lock(lock::Arguments),
     /// Stop a file, a skill or a whole origin everywhere, at once.
     Recall(recall::Recall),
     /// Fetch, verify and store every file of a skill.

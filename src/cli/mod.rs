@@ -8,6 +8,7 @@ mod arguments;
 mod ask;
 mod audit;
 mod leaves;
+mod lock;
 mod output;
 mod recall;
 
@@ -133,6 +134,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Revoke { skill, note } => {
             output.decided("revoked", &ask.value(&Command::Revoke { skill: skill.0, note }).await?)
         }
+        Verb::Lock(lock) => lock.run(ask, output).await,
         Verb::Recall(recall) => recall.run(ask, output).await,
         Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),
         Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),

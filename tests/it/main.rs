@@ -16,6 +16,7 @@ mod lazy;
 mod leaks_nothing;
 mod limits;
 mod load;
+mod locks;
 mod nests;
 mod offline;
 mod scripted_origin;
