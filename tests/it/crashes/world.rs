@@ -11,6 +11,7 @@ use portcullis::admin::Fault;
 use portcullis::domain::Limits;
 use portcullis::domain::SkillEntry;
 use portcullis::domain::SkillKey;
+use portcullis::gateway::Recall;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -54,6 +55,9 @@ pub(super) struct Subject {
     in_force: Option<String>,
     reads: usize,
 }
+
+/// The most leaves that one decision makes: a recall of a set that is kept and of the one seen.
+pub(super) const MOST_LEAVES: usize = 2;
 
 /// A decision that an operator made.
 pub(super) struct Decision {
@@ -185,6 +189,7 @@ impl Subject {
                 3 => self.deny(socket).await,
                 4 => self.revoke(socket).await,
                 5 => self.pull(socket).await,
+                6 => self.recall(socket).await,
                 _ => self.read(host, PATHS[chance.random_range(0..PATHS.len())]).await,
             };
             if goes_on.is_none() {
@@ -253,6 +258,17 @@ impl Subject {
         Some(())
     }
 
+    async fn recall(&mut self, socket: &Path) -> Option<()> {
+        let command = Command::Recall {
+            what: Recall::Skill(self.key.clone()),
+            note: Some(self.next_note()),
+        };
+        if self.decide("recalled", None, socket, &command).await?.is_some() {
+            self.in_force = None;
+        }
+        Some(())
+    }
+
     fn next_note(&self) -> String {
         format!("{}/{} decision {}", self.label, self.name, self.decisions.len())
     }
@@ -272,6 +288,12 @@ impl Subject {
                 leaves: decided["sets"].as_array().unwrap().len(),
                 is_counted: false,
             },
+            Ok(recalled) if recalled["closed"].as_array().is_some_and(|closed| !closed.is_empty()) => {
+                Outcome::Acknowledged {
+                    leaves: recalled["closed"].as_array().unwrap().len(),
+                    is_counted: false,
+                }
+            }
             Ok(_) => Outcome::Refused,
             Err(failure) if failure.fault == Fault::No => Outcome::Refused,
             Err(failure) => {
@@ -366,7 +388,12 @@ impl Subject {
 impl Decision {
     /// A leaf says what was decided.
     pub(super) fn assert_is(&self, leaf: &Value) {
-        assert_eq!(leaf["action"], self.kind, "{leaf}");
+        let actions: &[&str] = match self.kind {
+            // What is approved is revoked, what waits is denied.
+            "recalled" => &["revoked", "denied"],
+            kind => &[kind],
+        };
+        assert!(actions.iter().any(|action| leaf["action"] == *action), "{leaf}");
         assert!(
             self.set.as_ref().is_none_or(|set| leaf["set"] == set.as_str()),
             "{leaf}"
