@@ -1,9 +1,12 @@
 //! The record: what a leaf of the audit log says, and how leaves become a tree (design §7).
 //!
 //! A leaf is canonical JSON, at most [`MAX_LEAF_BYTES`]; it names digests, never documents. Each leaf about a skill names
-//! the index of the one before it about the same skill, so that an auditor sees that none was left out.
+//! the index of the one before it about the same skill, so that an auditor sees that none was left out. Checkpoints over the
+//! tree, proofs under them and what a witness says of them are read and checked here, so that nobody needs a store for it.
 
+mod checkpoint;
 mod event;
+mod proof;
 mod tree;
 
 use std::fmt;
@@ -12,7 +15,22 @@ use serde::Deserialize;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use checkpoint::Checkpoint;
+pub use checkpoint::InvalidCheckpoint;
+pub use checkpoint::InvalidKey;
+pub use checkpoint::KeyKind;
+pub use checkpoint::MAX_CHECKPOINT_BYTES;
+pub use checkpoint::MAX_LEAVES;
+pub use checkpoint::NoteKey;
+pub use checkpoint::Signed;
+pub use checkpoint::SignedCheckpoint;
+pub use checkpoint::VerifierKey;
 pub use event::Event;
+pub use proof::InvalidProof;
+pub use proof::MAX_PROOF_BYTES;
+pub use proof::Proof;
+pub use proof::is_consistent;
+pub use tlog_tiles::tlog::Hash as TreeHash;
 pub use tree::Tree;
 
 use crate::domain::json::Json;

@@ -47,6 +47,21 @@ impl Tree {
         (size <= self.size).then(|| tlog::tree_hash(size, self).ok()).flatten()
     }
 
+    /// The hashes that prove the leaf at `index` to be among the first `size`, from its sibling up (RFC 6962 §2.1.1).
+    pub fn inclusion(&self, index: u64, size: u64) -> Option<Vec<Hash>> {
+        let known = index < size && size <= self.size;
+        known.then(|| tlog::prove_record(size, index, self).ok()).flatten()
+    }
+
+    /// The hashes that prove the first `new` leaves to begin with the first `old` (RFC 6962 §2.1.2).
+    pub fn consistency(&self, old: u64, new: u64) -> Option<Vec<Hash>> {
+        match old {
+            _ if old > new || new > self.size => None,
+            0 => Some(Vec::new()),
+            _ => tlog::prove_tree(new, old, self).ok(),
+        }
+    }
+
     /// Says whether the leaf at `index` has these bytes.
     pub fn has(&self, index: u64, leaf: &[u8]) -> bool {
         let at = usize::try_from(tlog::stored_hash_index(0, index)).ok();
