@@ -9,6 +9,7 @@ use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::store::Damage;
 use crate::store::Damaged;
+use crate::store::Kept;
 use crate::store::LogReport;
 use crate::store::RebuildReport;
 use crate::store::Store;
@@ -74,7 +75,7 @@ impl Gateway {
     /// [`Error::Store`] when the folder cannot be read.
     pub async fn verify_log(&self, tell: impl Fn(u64, u64) + Send + 'static) -> Result<LogReport, Error> {
         self.0
-            .on_disk(move |store| store.verify_log(&mut |step| tell(step.done, step.total)))
+            .on_disk(move |store| store.verify_log(&Kept::default(), &mut |step| tell(step.done, step.total)))
             .await
     }
 

@@ -91,7 +91,8 @@ pub enum Error {
         why: String,
     },
     /// A signed checkpoint of ours covers more leaves than the log has: the log was cut, or an old one was put back.
-    #[error("the last checkpoint covers {head} leaves, but the log has {log}; an older log was put back or it was cut")]
+    #[error("the last checkpoint covers {head} leaves, but the log has {log}: leaves {log} to {} are missing; an older log \
+             was put back or it was cut", head - 1)]
     HeadAhead {
         /// Leaves under the checkpoint.
         head: u64,
@@ -160,6 +161,62 @@ impl Error {
             | Self::Io { .. }
             | Self::WritingStopped
             | Self::Leaf { .. } => false,
+        }
+    }
+
+    /// The same once more, for each of those whom one failure concerns.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Locked { dir, holder } => Self::Locked {
+                dir: dir.clone(),
+                holder: holder.clone(),
+            },
+            Self::NotOurs { dir } => Self::NotOurs { dir: dir.clone() },
+            Self::UnknownFormat { dir, found } => Self::UnknownFormat {
+                dir: dir.clone(),
+                found: found.clone(),
+            },
+            Self::DiscoveryPath { dir, part } => Self::DiscoveryPath {
+                dir: dir.clone(),
+                part: part.clone(),
+            },
+            Self::NetworkFileSystem { dir, kind } => Self::NetworkFileSystem {
+                dir: dir.clone(),
+                kind: kind.clone(),
+            },
+            Self::NoSpace { needed, free } => Self::NoSpace {
+                needed: *needed,
+                free: *free,
+            },
+            Self::Quota { needed, used, limit } => Self::Quota {
+                needed: *needed,
+                used: *used,
+                limit: *limit,
+            },
+            Self::Io {
+                operation,
+                path,
+                source,
+            } => {
+                let code = source.raw_os_error();
+                let source = code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+                Self::io(operation, path, source)
+            }
+            Self::WritingStopped => Self::WritingStopped,
+            Self::LogDamaged { index, why } => Self::LogDamaged {
+                index: *index,
+                why: why.clone(),
+            },
+            Self::HeadAhead { head, log } => Self::HeadAhead { head: *head, log: *log },
+            Self::Head { path, why } => Self::Head {
+                path: path.clone(),
+                why: why.clone(),
+            },
+            Self::Key { path, why } => Self::Key {
+                path: path.clone(),
+                why: why.clone(),
+            },
+            Self::Leaf { why } => Self::Leaf { why: why.clone() },
         }
     }
 

@@ -1,148 +1,213 @@
-//! The key that signs the log's checkpoints, and reading them back (design §7).
+//! The keys that sign the log's checkpoints, one after the other (design §7).
 //!
-//! Imports `error` alone; C2SP tlog-checkpoint and signed-note come from `tlog_tiles` and `signed_note`.
+//! Imports `error` and `domain::audit`. A leaf says which key follows which, and stands under a checkpoint of the old one:
+//! whoever trusts the first key comes to the last by the leaves alone, and what an old key signs later counts no more.
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use ed25519_dalek::SigningKey;
-use signed_note::Note;
-use signed_note::StandardSigner;
-use signed_note::StandardVerifier;
-use signed_note::VerifierList;
-use tlog_tiles::tlog::Hash;
-
 use super::error::Error;
+use crate::domain::audit::Checkpoint;
+use crate::domain::audit::KeyKind;
+use crate::domain::audit::NoteKey;
+use crate::domain::audit::SignedCheckpoint;
+use crate::domain::audit::VerifierKey;
 
-/// The algorithm byte that C2SP signed-note has for Ed25519.
-const ED25519: u8 = 1;
-
-/// The log's own key, under the name of its origin line.
-pub(super) struct LogKey {
-    origin: String,
-    signer: StandardSigner,
-    verifier: StandardVerifier,
-    verifier_key: String,
+/// Makes a new key of the log with this origin line.
+pub(super) fn generate(origin: &str) -> Result<NoteKey, Error> {
+    NoteKey::new(origin, KeyKind::Log, &rand::random()).ok_or_else(|| Error::Leaf {
+        why: format!("{origin} cannot be the name of a key"),
+    })
 }
 
-/// What a checkpoint of ours says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Checkpoint {
-    /// How many leaves it covers.
-    pub(super) size: u64,
-    /// The root over them.
-    pub(super) root: Hash,
-}
-
-impl LogKey {
-    /// Makes a new key; its text is secret.
-    pub(super) fn generate(origin: &str) -> String {
-        let seed: [u8; 32] = rand::random();
-        let public = SigningKey::from_bytes(&seed).verifying_key().to_bytes();
-        let id = signed_note::key_id(origin, &[&[ED25519][..], &public].concat());
-        let secret = BASE64_STANDARD.encode([&[ED25519][..], &seed].concat());
-        format!("PRIVATE+KEY+{origin}+{id:08x}+{secret}\n")
+/// Reads the key of the log with this origin line.
+pub(super) fn parse(text: &[u8], origin: &str, path: &Path) -> Result<NoteKey, Error> {
+    let bad = |why: String| Error::Key {
+        path: path.to_owned(),
+        why,
+    };
+    let text = String::from_utf8_lossy(text);
+    let key = NoteKey::parse(&text).ok_or_else(|| bad("it is malformed".to_owned()))?;
+    let other = key.verifier().name();
+    if other != origin {
+        return Err(bad(format!(
+            "it is the key of {other}, but by FORMAT this log is {origin}"
+        )));
     }
+    if key.verifier().kind() != KeyKind::Log {
+        return Err(bad("it is no log's key".to_owned()));
+    }
+    Ok(key)
+}
 
-    /// Reads a key of this origin.
-    pub(super) fn parse(text: &str, origin: &str, path: &Path) -> Result<Self, Error> {
-        let bad = |why: &str| Error::Key {
-            path: path.to_owned(),
-            why: why.to_owned(),
-        };
-        let text = text.trim_end();
-        let signer = StandardSigner::new(text).map_err(|error| bad(&error.to_string()))?;
-        if signed_note::Signer::name(&signer) != origin {
-            let other = signed_note::Signer::name(&signer);
-            return Err(bad(&format!(
-                "it is the key of {other}, but by FORMAT this log is {origin}"
-            )));
+/// The keys of a log in the order in which they signed.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    first: VerifierKey,
+    /// Each later key, with the leaves that the checkpoint has which the one before it signed last.
+    later: Vec<(u64, VerifierKey)>,
+}
+
+/// A key that signs no more.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct EarlierKey {
+    /// The key, as C2SP signed-note writes it.
+    pub key: String,
+    /// The most leaves that a checkpoint of it may cover.
+    pub until: u64,
+}
+
+impl Keys {
+    /// A log that one key alone signed so far.
+    pub(super) fn of(first: VerifierKey) -> Self {
+        Self {
+            first,
+            later: Vec::new(),
         }
-        let seed = text
-            .splitn(5, '+')
-            .last()
-            .and_then(|secret| BASE64_STANDARD.decode(secret).ok())
-            .and_then(|secret| <[u8; 32]>::try_from(secret.get(1..)?).ok())
-            .ok_or_else(|| bad("it is malformed"))?;
-        let public = SigningKey::from_bytes(&seed).verifying_key();
-        let verifier_key = signed_note::new_ed25519_verifier_key(origin, &public);
-        let verifier = StandardVerifier::new(&verifier_key).map_err(|error| bad(&error.to_string()))?;
-        Ok(Self {
-            origin: origin.to_owned(),
-            signer,
-            verifier,
-            verifier_key,
-        })
     }
 
-    /// The public half, as C2SP signed-note writes it.
-    pub(super) fn verifier_key(&self) -> &str {
-        &self.verifier_key
+    /// The same log before any other key followed the first.
+    pub(super) fn first(&self) -> Self {
+        Self::of(self.first.clone())
     }
 
-    /// Signs the root over `size` leaves.
-    pub(super) fn sign(&self, size: u64, root: Hash) -> Result<Vec<u8>, Error> {
-        let ours = |why: String| Error::Leaf { why };
-        let text = tlog_tiles::checkpoint::Checkpoint::new(&self.origin, size, root, "")
-            .map_err(|error| ours(error.to_string()))?
-            .to_bytes();
-        let mut note = Note::new(&text, &[]).map_err(|error| ours(error.to_string()))?;
-        note.add_sigs(&[&self.signer])
-            .map_err(|error| ours(error.to_string()))?;
-        Ok(note.to_bytes())
+    /// The key that signs now.
+    pub(super) fn current(&self) -> &VerifierKey {
+        self.later.last().map_or(&self.first, |(_, key)| key)
     }
 
-    /// Reads a checkpoint, which must be exactly one that [`LogKey::sign`] makes.
+    /// Leaves that the log had when the current key took over.
+    pub(super) fn since(&self) -> u64 {
+        self.later.last().map_or(0, |(since, _)| *since)
+    }
+
+    /// Says whether a key ever signed for this log.
+    pub(super) fn knows(&self, key: &VerifierKey) -> bool {
+        self.each().any(|known| known == key)
+    }
+
+    /// Every key, the first one first.
+    pub(super) fn each(&self) -> impl Iterator<Item = &VerifierKey> {
+        [&self.first].into_iter().chain(self.later.iter().map(|(_, key)| key))
+    }
+
+    /// The keys before the current one.
+    pub(super) fn earlier(&self) -> Vec<EarlierKey> {
+        let until = self.later.iter().map(|(since, _)| *since);
+        let earlier = self.each().zip(until).map(|(key, until)| EarlierKey {
+            key: key.to_string(),
+            until,
+        });
+        earlier.collect()
+    }
+
+    /// Takes in what the last of `size` leaves says: that `to` follows `from`.
+    pub(super) fn rotate(&mut self, size: u64, from: &str, to: &str) -> Result<(), String> {
+        if self.current().to_string() != from {
+            return Err("it replaces a key that was not the log's".to_owned());
+        }
+        let to: VerifierKey = to.parse().map_err(|_| "the key that it names is none".to_owned())?;
+        if to.kind() != KeyKind::Log || to.name() != self.first.name() || self.knows(&to) {
+            return Err("the key that it names cannot be the log's next one".to_owned());
+        }
+        self.later.push((size, to));
+        Ok(())
+    }
+
+    /// Reads a checkpoint in the journal: exactly one that the key of that time made.
+    pub(super) fn open_frame(&self, bytes: &[u8]) -> Result<Checkpoint, String> {
+        let signed = parsed(bytes)?;
+        let size = signed.checkpoint().size;
+        self.verify(&signed, [self.at(size)].into_iter())
+    }
+
+    /// Reads a checkpoint that lies beside the journal: where a key took over, the new one may have signed as well.
     pub(super) fn open(&self, bytes: &[u8]) -> Result<Checkpoint, String> {
-        let note = Note::from_bytes(bytes).map_err(|error| error.to_string())?;
-        let (verified, others) = note
-            .verify(&VerifierList::new(vec![Box::new(self.verifier.clone())]))
-            .map_err(|error| error.to_string())?;
-        if verified.len() != 1 || !others.is_empty() || note.to_bytes() != bytes {
-            return Err("it is not signed by the log's key alone".to_owned());
-        }
-        let checkpoint =
-            tlog_tiles::checkpoint::Checkpoint::from_bytes(note.text()).map_err(|error| error.to_string())?;
-        if checkpoint.origin() != self.origin || checkpoint.to_bytes() != note.text() {
-            return Err("it is the checkpoint of another log".to_owned());
-        }
-        Ok(Checkpoint {
-            size: checkpoint.size(),
-            root: *checkpoint.hash(),
-        })
+        let signed = parsed(bytes)?;
+        let size = signed.checkpoint().size;
+        let taken_over = self.later.iter().find(|(since, _)| *since == size).map(|(_, key)| key);
+        self.verify(&signed, [self.at(size)].into_iter().chain(taken_over))
+    }
+
+    /// The key whose turn it is to sign over `size` leaves.
+    fn at(&self, size: u64) -> &VerifierKey {
+        let later = self.later.iter().rev().find(|(since, _)| *since < size);
+        later.map_or(&self.first, |(_, key)| key)
+    }
+
+    fn verify<'a>(
+        &self,
+        signed: &SignedCheckpoint,
+        mut keys: impl Iterator<Item = &'a VerifierKey>,
+    ) -> Result<Checkpoint, String> {
+        let why = match keys.try_fold(None, |_, key| match signed.verify_own(key) {
+            Ok(()) => Err(()),
+            Err(why) => Ok(Some(why)),
+        }) {
+            Err(()) => return Ok(signed.checkpoint().clone()),
+            Ok(why) => why.map_or_else(String::new, |why| why.to_string()),
+        };
+        let stale = self.each().find(|key| signed.verify_own(key).is_ok());
+        Err(stale.map_or(why, |key| {
+            format!(
+                "it is signed by {key}, which was not the log's key at {} leaves",
+                signed.checkpoint().size
+            )
+        }))
     }
 }
 
-impl std::fmt::Debug for LogKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.verifier_key)
-    }
+fn parsed(bytes: &[u8]) -> Result<SignedCheckpoint, String> {
+    SignedCheckpoint::parse(bytes).map_err(|why| why.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use tlog_tiles::tlog;
-
     use super::*;
+    use crate::domain::audit::TreeHash;
+
+    fn note(key: &NoteKey, size: u64) -> Vec<u8> {
+        let checkpoint = Checkpoint {
+            origin: "portcullis/x".to_owned(),
+            size,
+            root: TreeHash([7; 32]),
+        };
+        checkpoint.signed_by(key)
+    }
 
     #[test]
-    fn every_flipped_byte_of_a_checkpoint_is_noticed() {
-        let path = Path::new("key");
-        let key = LogKey::parse(&LogKey::generate("portcullis/x"), "portcullis/x", path).unwrap();
-        let note = key.sign(3, tlog::record_hash(b"x")).unwrap();
-        assert_eq!(key.open(&note).unwrap().size, 3);
-        for at in 0..note.len() {
-            for bit in 0..8 {
-                let mut bad = note.clone();
-                bad[at] ^= 1 << bit;
-                assert!(key.open(&bad).is_err(), "{at} {bit}");
+    fn each_key_counts_in_its_own_time_and_no_longer() {
+        let made: Vec<_> = (0..3).map(|_| generate("portcullis/x").unwrap()).collect();
+        let names: Vec<_> = made.iter().map(|key| key.verifier().to_string()).collect();
+        let mut keys = Keys::of(made[0].verifier().clone());
+        keys.rotate(5, &names[0], &names[1]).unwrap();
+        keys.rotate(9, &names[1], &names[2]).unwrap();
+        for (size, signer) in [(0, 0), (5, 0), (6, 1), (9, 1), (10, 2), (1_000, 2)] {
+            for (at, key) in made.iter().enumerate() {
+                let note = note(key, size);
+                assert_eq!(keys.open_frame(&note).is_ok(), at == signer, "{size} {at}");
+                let took_over = matches!((size, at), (5, 1) | (9, 2));
+                assert_eq!(keys.open(&note).is_ok(), at == signer || took_over, "{size} {at}");
             }
         }
-        let text = LogKey::generate("portcullis/y");
-        assert!(matches!(
-            LogKey::parse(&text, "portcullis/x", path),
-            Err(Error::Key { .. })
-        ));
+        let why = keys.open(&note(&made[0], 6)).unwrap_err();
+        assert!(why.contains("was not the log's key"), "{why}");
+        assert_eq!(
+            keys.earlier().iter().map(|earlier| earlier.until).collect::<Vec<_>>(),
+            [5, 9]
+        );
+        assert!(keys.rotate(12, &names[0], &names[2]).is_err());
+        assert!(keys.rotate(12, &names[2], &names[0]).is_err(), "no key comes back");
+        let other = generate("portcullis/y").unwrap();
+        assert!(keys.rotate(12, &names[2], &other.verifier().to_string()).is_err());
+    }
+
+    #[test]
+    fn the_key_of_another_log_is_refused() {
+        let text = generate("portcullis/y").unwrap().to_secret_text();
+        let path = Path::new("key");
+        assert!(parse(text.as_bytes(), "portcullis/y", path).is_ok());
+        for text in [text.as_bytes(), b"PRIVATE+KEY+x", b""] {
+            assert!(matches!(parse(text, "portcullis/x", path), Err(Error::Key { .. })));
+        }
     }
 }

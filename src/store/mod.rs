@@ -7,10 +7,12 @@
 //!
 //! Start reading at [`Store`], then `durable`, `content`, `journal` and `log`.
 
+mod commit;
 mod content;
 mod durable;
 mod error;
 mod folder;
+mod follow;
 mod fsck;
 #[cfg(fuzzing)]
 pub mod fuzzed;
@@ -22,6 +24,7 @@ mod log;
 mod note;
 mod people;
 mod quarantine;
+mod recover;
 mod scrub;
 mod sets;
 mod tiles;
@@ -35,10 +38,12 @@ use serde::Serialize;
 
 pub use content::StoredFile;
 pub use error::Error;
+pub use fsck::Kept;
 pub use fsck::LogFault;
 pub use fsck::LogReport;
 pub use index::ListingNote;
 pub use index::RejectedNote;
+pub use key::EarlierKey;
 pub use log::NewLeaf;
 pub use quarantine::QuarantineNote;
 pub use scrub::Damage;
@@ -60,6 +65,8 @@ use crate::domain::Timestamp;
 use crate::domain::VerifiedFile;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Leaf;
+use crate::domain::audit::TileName;
+use crate::domain::audit::VerifierKey;
 
 /// Where the data folder lies, and its bounds.
 #[derive(Clone, Debug)]
@@ -298,26 +305,49 @@ impl Store {
     ///
     /// [`Error::LogDamaged`], [`Error::Io`].
     pub fn leaf(&self, index: u64) -> Result<Option<Leaf>, Error> {
-        self.0.log.leaf(index)
+        self.0.log.core.leaf(index)
     }
 
-    /// Checks the whole log: frames, leaves, chains, checkpoints, tiles, head.
+    /// Checks the whole log: frames, leaves, chains, checkpoints, tiles, head; and that it goes on from what was kept of it.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] when the disk does not answer; what is wrong with the log is in the report.
-    pub fn verify_log(&self, progress: &mut dyn FnMut(Progress)) -> Result<LogReport, Error> {
-        self.0.log.verify(progress)
+    pub fn verify_log(&self, kept: &Kept, progress: &mut dyn FnMut(Progress)) -> Result<LogReport, Error> {
+        self.0.log.verify(kept, progress)
+    }
+
+    /// Lets another key sign the log from now on; gives the leaf that says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::append`]; the old key goes on signing.
+    pub fn rotate_key(&self, actor: Actor, note: Option<String>, now: Timestamp) -> Result<(u64, Leaf), Error> {
+        self.0.log.rotate_key(actor, note, now)
     }
 
     /// The signed checkpoint over all leaves (C2SP tlog-checkpoint).
     pub fn checkpoint(&self) -> Vec<u8> {
-        self.0.log.checkpoint()
+        self.0.log.core.state.read().note.clone()
+    }
+
+    /// The bytes of a tile, from the leaves and the tree themselves; nothing when the log is not so long.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn tile(&self, name: &TileName) -> Result<Option<Vec<u8>>, Error> {
+        self.0.log.core.tile(name)
     }
 
     /// The key that checkpoints are verified with (C2SP signed-note).
-    pub fn verifier_key(&self) -> String {
-        self.0.log.key.verifier_key().to_owned()
+    pub fn verifier_key(&self) -> VerifierKey {
+        self.0.log.core.state.read().keys.current().clone()
+    }
+
+    /// The keys before it, each with the most leaves that a checkpoint of it may cover.
+    pub fn earlier_keys(&self) -> Vec<EarlierKey> {
+        self.0.log.core.state.read().keys.earlier()
     }
 
     /// The commitment by which the log names a person; always the same one for a name.

@@ -7,11 +7,15 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use tlog_tiles::tile::Tile;
+use tlog_tiles::tlog;
+use tlog_tiles::tlog::Hash;
+use tlog_tiles::tlog::HashReader;
 
 use super::durable;
 use super::durable::Disk;
 use super::error::Error;
-use crate::domain::audit::Tree;
+use crate::domain::audit::TileKind;
+use crate::domain::audit::TileName;
 
 /// The height that C2SP tlog-tiles fixes: 256 hashes or entries in a full tile.
 const HEIGHT: u8 = 8;
@@ -28,10 +32,23 @@ pub(super) struct Tiles<'a> {
     pub(super) disk: &'a Disk,
     /// The `log` folder.
     pub(super) dir: &'a Path,
-    /// The tree that they show.
-    pub(super) tree: &'a Tree,
+    /// The tree that they show, which may grow meanwhile.
+    pub(super) hashes: Hashes<'a>,
     /// The bytes of a leaf.
     pub(super) leaf: &'a dyn Fn(u64) -> Result<Vec<u8>, Error>,
+}
+
+/// Looks hashes up by their stored indexes.
+#[derive(Clone, Copy)]
+pub(super) struct Hashes<'a>(pub(super) &'a Look<'a>);
+
+/// Gives the hash under each index.
+pub(super) type Look<'a> = dyn Fn(&[u64]) -> Result<Vec<Hash>, tlog::Error> + 'a;
+
+impl HashReader for Hashes<'_> {
+    fn read_hashes(&self, indexes: &[u64]) -> Result<Vec<Hash>, tlog::Error> {
+        (self.0)(indexes)
+    }
 }
 
 /// Takes the path of a file that is wrong, what belongs there, and the index of the first leaf that it shows.
@@ -95,6 +112,16 @@ impl Tiles<'_> {
         Ok(())
     }
 
+    /// The bytes of a tile that a log of that size has.
+    pub(super) fn named(&self, name: &TileName) -> Result<Vec<u8>, Error> {
+        let (level, kind) = match name.kind {
+            TileKind::Hashes(level) => (level, Kind::Hashes),
+            TileKind::Entries => (0, Kind::Entries),
+        };
+        let width = u32::try_from(name.width).unwrap_or(FULL);
+        self.bytes(&Tile::new(HEIGHT, level, name.index, width, false), kind)
+    }
+
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         if let Some(dir) = path.parent() {
             self.disk.make_dir(dir)?;
@@ -105,7 +132,7 @@ impl Tiles<'_> {
     fn bytes(&self, tile: &Tile, kind: Kind) -> Result<Vec<u8>, Error> {
         match kind {
             Kind::Hashes => tile
-                .read_data(self.tree)
+                .read_data(&self.hashes)
                 .map_err(|error| Error::Leaf { why: error.to_string() }),
             Kind::Entries => {
                 let first = first_leaf(tile);
@@ -193,6 +220,7 @@ fn files_below(dir: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::audit::Tree;
 
     #[test]
     fn paths_are_those_of_the_specification() {
@@ -204,6 +232,8 @@ mod tests {
             (tile(0, 1_000, 256), Kind::Entries, "tile/entries/x001/000"),
         ] {
             assert_eq!(path(&tile, kind), Path::new(expected));
+            let name: TileName = expected.parse().unwrap();
+            assert_eq!((name.index, name.width), (tile.level_index(), u64::from(tile.width())));
         }
     }
 
@@ -223,7 +253,7 @@ mod tests {
             let tiles = Tiles {
                 disk: &disk,
                 dir: &log,
-                tree: &tree,
+                hashes: Hashes(&|indexes| tree.read_hashes(indexes)),
                 leaf: &leaf,
             };
             tiles.publish(size, size + step).unwrap();

@@ -147,7 +147,10 @@ impl VerifierKey {
                 let (time, signature) = signature.split_first_chunk::<8>()?;
                 let time = u64::from_be_bytes(*time);
                 // The specification's bound; and in an answer to add-checkpoint it must not be zero.
-                (Some((1..=i64::MAX.unsigned_abs()).contains(&time).then_some(time)?), signature)
+                (
+                    Some((1..=i64::MAX.unsigned_abs()).contains(&time).then_some(time)?),
+                    signature,
+                )
             }
         };
         let signature = ed25519_dalek::Signature::from_slice(signature).ok()?;
@@ -294,7 +297,11 @@ impl SignedCheckpoint {
             text,
             signatures,
         };
-        if parsed.to_bytes() == bytes { Ok(parsed) } else { Err(note) }
+        if parsed.to_bytes() == bytes {
+            Ok(parsed)
+        } else {
+            Err(note)
+        }
     }
 
     /// What it says; true only as far as a signature was checked.
@@ -383,7 +390,12 @@ impl SignedCheckpoint {
 fn signatures(lines: &str) -> Option<Vec<Signature>> {
     let lines: Vec<_> = lines.strip_suffix('\n')?.split('\n').collect();
     let few = lines.len() <= MAX_SIGNATURES;
-    few.then(|| lines.iter().map(|line| Signature::from_bytes(line.as_bytes()).ok()).collect())?
+    few.then(|| {
+        lines
+            .iter()
+            .map(|line| Signature::from_bytes(line.as_bytes()).ok())
+            .collect()
+    })?
 }
 
 /// A key with the byte of its kind before it.
@@ -400,6 +412,7 @@ fn cosigned(text: &[u8], time: u64) -> Vec<u8> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::tests::hex;
     use super::*;
 
     /// The example of C2SP tlog-cosignature, whose keys are not published.
@@ -427,7 +440,10 @@ mod tests {
         // 1679315147 is the time in the specification's text.
         let witness = &parsed.signatures[1];
         assert_eq!(witness.signature().len(), 72);
-        assert_eq!(u64::from_be_bytes(witness.signature()[..8].try_into().unwrap()), 1_679_315_147);
+        assert_eq!(
+            u64::from_be_bytes(witness.signature()[..8].try_into().unwrap()),
+            1_679_315_147
+        );
         for vkey in [
             "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k",
             "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",
@@ -456,7 +472,10 @@ mod tests {
             let key: VerifierKey = vkey.parse().unwrap();
             let signature = Signature::from_bytes(line.as_bytes()).unwrap();
             assert!(key.is_of(&signature));
-            assert_eq!(key.check(text.as_bytes(), signature.signature()), Some(Signed { time: None }));
+            assert_eq!(
+                key.check(text.as_bytes(), signature.signature()),
+                Some(Signed { time: None })
+            );
             assert_eq!(key.check(b"another text\n", signature.signature()), None);
         }
     }
@@ -492,11 +511,6 @@ mod tests {
         }
     }
 
-    fn hex(text: &str) -> Vec<u8> {
-        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-        (0..text.len()).step_by(2).map(digit).collect()
-    }
-
     #[test]
     fn every_flipped_bit_of_a_checkpoint_is_noticed() {
         let key = key(KeyKind::Log, 1);
@@ -520,10 +534,16 @@ mod tests {
         let time = Some(1_790_000_000);
         let strange = key(KeyKind::Witness, 3).sign(signed.text(), 1);
         let answer = [strange.clone(), line.clone()].concat();
-        assert_eq!(signed.take_cosignature(witness.verifier(), &answer), Ok(Signed { time }));
+        assert_eq!(
+            signed.take_cosignature(witness.verifier(), &answer),
+            Ok(Signed { time })
+        );
         assert_eq!(signed.verify(witness.verifier()), Ok(Signed { time }));
         assert_eq!(signed.verify_log(log.verifier()), Ok(()));
-        assert!(matches!(signed.verify_own(log.verifier()), Err(InvalidCheckpoint::NotAlone(_))));
+        assert!(matches!(
+            signed.verify_own(log.verifier()),
+            Err(InvalidCheckpoint::NotAlone(_))
+        ));
         let again = SignedCheckpoint::parse(&signed.to_bytes()).unwrap();
         assert_eq!(again.verify(witness.verifier()), Ok(Signed { time }));
         for nonsense in [&b""[..], b"\n", b"200 OK\n", &strange, &line[..line.len() - 1]] {

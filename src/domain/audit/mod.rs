@@ -7,6 +7,7 @@
 mod checkpoint;
 mod event;
 mod proof;
+mod tile;
 mod tree;
 
 use std::fmt;
@@ -30,6 +31,10 @@ pub use proof::InvalidProof;
 pub use proof::MAX_PROOF_BYTES;
 pub use proof::Proof;
 pub use proof::is_consistent;
+pub use tile::InvalidTileName;
+pub use tile::TILE_WIDTH;
+pub use tile::TileKind;
+pub use tile::TileName;
 pub use tlog_tiles::tlog::Hash as TreeHash;
 pub use tree::Tree;
 
@@ -139,6 +144,12 @@ mod tests {
     use super::*;
     use crate::domain::Fingerprint;
     use crate::domain::SkillKey;
+
+    /// The bytes that a published vector writes in hexadecimal.
+    pub(super) fn hex(text: &str) -> Vec<u8> {
+        let byte = |digits| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+        text.as_bytes().chunks(2).map(byte).collect()
+    }
 
     fn leaf() -> Leaf {
         Leaf {

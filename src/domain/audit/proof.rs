@@ -73,7 +73,9 @@ impl Proof {
     pub fn parse(bytes: &[u8]) -> Result<Self, InvalidProof> {
         let text = std::str::from_utf8(bytes).map_err(|_| InvalidProof::Form)?;
         let short = Some(text).filter(|text| text.len() <= MAX_PROOF_BYTES);
-        let (head, checkpoint) = short.and_then(|text| text.split_once("\n\n")).ok_or(InvalidProof::Form)?;
+        let (head, checkpoint) = short
+            .and_then(|text| text.split_once("\n\n"))
+            .ok_or(InvalidProof::Form)?;
         let checkpoint = SignedCheckpoint::parse(checkpoint.as_bytes())?;
         let mut lines = head.split('\n');
         let first = lines.next().filter(|line| *line == FIRST);
@@ -142,6 +144,7 @@ mod tests {
     use super::super::checkpoint::Checkpoint;
     use super::super::checkpoint::KeyKind;
     use super::super::checkpoint::NoteKey;
+    use super::super::tests::hex;
     use super::*;
     use crate::domain::Timestamp;
     use crate::domain::audit::Actor;
@@ -195,7 +198,10 @@ mod tests {
                 let read = Proof::parse(&text).unwrap();
                 assert_eq!(read.to_text(), text);
                 assert_eq!(read.check(key.verifier()).unwrap().to_bytes(), leaf(index));
-                let other = Proof { index: (index + 1) % size, ..read.clone() };
+                let other = Proof {
+                    index: (index + 1) % size,
+                    ..read.clone()
+                };
                 assert!(size == 1 || matches!(other.check(key.verifier()), Err(InvalidProof::NotIncluded)));
             }
         }
@@ -220,11 +226,15 @@ mod tests {
     #[test]
     fn the_roots_of_certificate_transparency_come_out() {
         // The eight inputs and roots that implementations of RFC 6962 share.
-        let hex = |text: &str| -> Vec<u8> {
-            (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
-        };
         let inputs = [
-            "", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f",
+            "",
+            "00",
+            "10",
+            "2021",
+            "3031",
+            "40414243",
+            "5051525354555657",
+            "606162636465666768696a6b6c6d6e6f",
         ];
         let roots = [
             "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",

@@ -4,6 +4,7 @@
 mod faults;
 mod platter;
 mod power_cuts;
+mod record;
 mod rot;
 mod story;
 
@@ -110,7 +111,7 @@ fn leaves(store: &Store) -> Vec<Leaf> {
 }
 
 fn faults(store: &Store) -> Vec<LogFault> {
-    store.verify_log(&mut |_| {}).unwrap().faults
+    store.verify_log(&Kept::default(), &mut |_| {}).unwrap().faults
 }
 
 fn files_below(dir: &Path) -> Vec<PathBuf> {
@@ -476,6 +477,7 @@ fn every_call_of_a_put_may_fail_and_reads_go_on() {
         let store = open(dir.path()).unwrap();
         store.put_file(&key, &old).unwrap();
         let kept = store.append(vec![held("refunds")], NOW).unwrap();
+        store.0.log.settle();
         store.0.disk.watch.arm(call, Errno::IO);
         let put = store.put_file(&key, &new);
         if store.0.disk.watch.disarm() {
@@ -509,8 +511,10 @@ fn every_call_of_an_append_may_fail_and_what_was_acknowledged_stays() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).unwrap();
         store.append(vec![held("a"), held("b")], NOW).unwrap();
+        store.0.log.settle();
         store.0.disk.watch.arm(call, Errno::IO);
         let appended = store.append(vec![held("a")], NOW);
+        store.0.log.settle();
         let passed = store.0.disk.watch.disarm();
         let acknowledged = 2 + usize::from(appended.is_ok());
         assert_eq!(leaves(&store).len(), acknowledged, "{call}");
@@ -533,6 +537,7 @@ fn a_full_disk_at_the_reservation_refuses_the_batch_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     store.append(vec![held("a")], NOW).unwrap();
+    store.0.log.settle();
     store.0.disk.watch.arm(0, Errno::NOSPC);
     assert!(matches!(store.append(vec![held("b")], NOW), Err(Error::NoSpace { .. })));
     let next = store.append(vec![held("a")], NOW).unwrap();
@@ -555,7 +560,9 @@ fn leaves_get_their_index_and_the_chain_of_their_skill() {
     assert_eq!(store.leaf(3).unwrap().as_ref(), Some(&batch[0].1));
     assert_eq!(store.leaf(4).unwrap(), None);
     let mut last = None;
-    let report = store.verify_log(&mut |progress| last = Some(progress)).unwrap();
+    let report = store
+        .verify_log(&Kept::default(), &mut |progress| last = Some(progress))
+        .unwrap();
     assert_eq!(last, Some(Progress { done: 4, total: 4 }));
     assert_eq!((report.leaves, report.checkpoints, report.is_sound()), (4, 2, true));
 }
@@ -566,7 +573,8 @@ fn a_stranger_with_the_public_key_verifies_checkpoint_entries_and_root() {
     let store = open(dir.path()).unwrap();
     let batch: Vec<_> = (0..300).map(|n| held(&format!("s{n}"))).collect();
     store.append(batch, NOW).unwrap();
-    let verifier = signed_note::StandardVerifier::new(&store.verifier_key()).unwrap();
+    store.0.log.settle();
+    let verifier = signed_note::StandardVerifier::new(&store.verifier_key().to_string()).unwrap();
     let shown = fs::read(dir.path().join("log/checkpoint")).unwrap();
     assert_eq!(shown, store.checkpoint());
     assert_eq!(shown, fs::read(dir.path().join("head/checkpoint")).unwrap());
@@ -691,6 +699,7 @@ fn every_flipped_byte_of_tiles_and_checkpoints_is_named_and_tiles_are_mended_at_
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     store.append(vec![held("a"), held("b")], NOW).unwrap();
+    store.0.log.settle();
     let mut derived = files_below(&dir.path().join("log"));
     derived.retain(|path| !path.ends_with("journal"));
     assert_eq!(derived.len(), 3, "{derived:?}");
@@ -752,6 +761,7 @@ fn a_damaged_last_batch_is_not_cut_off_as_torn_while_any_checkpoint_covers_it() 
     let (journal, head) = (dir.path().join("log/journal"), dir.path().join("head/checkpoint"));
     let store = open(dir.path()).unwrap();
     store.append(vec![held("a")], NOW).unwrap();
+    store.0.log.settle();
     let older = fs::read(&head).unwrap();
     store.append(vec![held("b")], NOW).unwrap();
     drop(store);
@@ -787,8 +797,10 @@ fn a_head_that_somebody_else_moved_stops_writing() {
     let store = open(dir.path()).unwrap();
     let first = fs::read(dir.path().join("head/checkpoint")).unwrap();
     store.append(vec![held("a")], NOW).unwrap();
+    store.0.log.settle();
     overwrite(&dir.path().join("head/checkpoint"), &first);
     store.append(vec![held("b")], NOW).unwrap();
+    store.0.log.settle();
     assert!(matches!(store.append(vec![held("c")], NOW), Err(Error::WritingStopped)));
     assert_eq!(leaves(&store).len(), 2);
 }

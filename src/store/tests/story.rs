@@ -26,6 +26,7 @@ pub(super) enum Step {
     PutFile(usize, usize),
     PutFiles(usize),
     Append(usize),
+    RotateKey,
     NewToken,
     RevokeToken,
     Person,
@@ -52,7 +53,7 @@ impl Step {
     /// Any step.
     pub(super) fn any(chance: &mut StdRng) -> Self {
         let skill = chance.random_range(0..SKILLS);
-        match chance.random_range(0..14) {
+        match chance.random_range(0..15) {
             0..2 => Self::PutSet(skill),
             2..4 => Self::PutFile(skill, chance.random_range(0..FILES)),
             4 => Self::PutFiles(skill),
@@ -60,7 +61,8 @@ impl Step {
             9 => Self::NewToken,
             10 => Self::RevokeToken,
             11 => Self::Person,
-            12 => [Self::Quarantine, Self::Listing].choose(chance).copied().unwrap(),
+            12 => Self::RotateKey,
+            13 => [Self::Quarantine, Self::Listing].choose(chance).copied().unwrap(),
             _ => Self::RemoveOrigin(skill),
         }
     }
@@ -81,6 +83,7 @@ impl Step {
             Self::Quarantine,
             Self::Listing,
             Self::RemoveOrigin(0),
+            Self::RotateKey,
             Self::Append(1),
         ]
     }
@@ -164,8 +167,15 @@ impl Model {
             }
             Step::Append(leaves) => {
                 let new = (0..leaves).map(|leaf| held(&format!("s{}", (at as usize + leaf) % SKILLS)));
-                let appended = store.append(new.collect(), now)?;
-                after.leaves.extend(appended.into_iter().map(|(_, leaf)| leaf));
+                let appended = store.append(new.collect(), now);
+                // Every call to the disk belongs to its step.
+                store.0.log.settle();
+                after.leaves.extend(appended?.into_iter().map(|(_, leaf)| leaf));
+            }
+            Step::RotateKey => {
+                let rotated = store.rotate_key(Actor::Gateway, None, now);
+                store.0.log.settle();
+                after.leaves.push(rotated?.1);
             }
             Step::NewToken => {
                 let (id, secret) = store.new_token(&token_name(at), now)?;
@@ -212,7 +222,7 @@ impl Model {
                 after.seen.remove(&skill);
                 after.files.retain(|(of, _)| *of != skill);
             }
-            Step::Append(_) | Step::Person | Step::Quarantine | Step::Listing => {}
+            Step::Append(_) | Step::RotateKey | Step::Person | Step::Quarantine | Step::Listing => {}
         }
         after
     }
