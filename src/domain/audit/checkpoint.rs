@@ -159,6 +159,17 @@ impl VerifierKey {
         Some(Signed { time })
     }
 
+    /// What names the key in envelopes: its name and the hash that C2SP signed-note has of it.
+    pub(super) fn key_id(&self) -> String {
+        format!("{}+{:08x}", self.name, self.id)
+    }
+
+    /// Checks a bare signature over a message that no checkpoint can be.
+    pub(super) fn is_message_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        let signature = ed25519_dalek::Signature::from_slice(signature);
+        signature.is_ok_and(|signature| self.public.verify_strict(message, &signature).is_ok())
+    }
+
     fn is_of(&self, signature: &Signature) -> bool {
         signature.name() == self.name && signature.id() == self.id
     }
@@ -229,6 +240,11 @@ impl NoteKey {
     /// The public half.
     pub fn verifier(&self) -> &VerifierKey {
         &self.verifier
+    }
+
+    /// The bare signature over a message that no checkpoint can be.
+    pub(super) fn sign_message(&self, message: &[u8]) -> [u8; 64] {
+        self.secret.sign(message).to_bytes()
     }
 
     /// The signature line over the text of a checkpoint; `time` in seconds since 1970 is a witness's alone.

@@ -4,6 +4,7 @@
 //! the index of the one before it about the same skill, so that an auditor sees that none was left out. Checkpoints over the
 //! tree, proofs under them and what a witness says of them are read and checked here, so that nobody needs a store for it.
 
+mod attestation;
 mod checkpoint;
 mod event;
 mod proof;
@@ -16,6 +17,10 @@ use serde::Deserialize;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use attestation::Attested;
+pub use attestation::Envelope;
+pub use attestation::InvalidAttestation;
+pub use attestation::MAX_ATTESTATION_BYTES;
 pub use checkpoint::Checkpoint;
 pub use checkpoint::InvalidCheckpoint;
 pub use checkpoint::InvalidKey;
