@@ -17,6 +17,7 @@ mod leaks_nothing;
 mod limits;
 mod load;
 mod locks;
+mod many;
 mod nests;
 mod offline;
 mod scripted_origin;

@@ -453,26 +453,25 @@ impl Gateway {
         set
     }
 
+    /// Every skill of an origin as operators see it, once there are so many.
+    pub(crate) async fn all_of(&self, label: &str, skills: usize) -> Vec<Value> {
+        let of_label = |items: &[Value]| -> Vec<Value> {
+            let of_label = items
+                .iter()
+                .filter(|item| item["label"] == label && item["set"].is_string());
+            of_label.cloned().collect()
+        };
+        self.wait_for(&format!("{label} has {skills} skills"), "skills", |items| {
+            Some(of_label(items)).filter(|found| found.len() == skills)
+        })
+        .await
+    }
+
     /// Approves every skill of an origin, once so many wait there.
     pub(crate) async fn approve_all(&self, label: &str, skills: usize) {
-        let waiting = |items: &[Value]| -> Vec<(String, String)> {
-            let of_label = items.iter().filter(|item| item["label"] == label);
-            of_label
-                .filter_map(|item| {
-                    Some((
-                        item["merged_uri"].as_str()?.to_owned(),
-                        item["set"].as_str()?.to_owned(),
-                    ))
-                })
-                .collect()
-        };
-        let seen = self
-            .wait_for(&format!("{label} has {skills} skills"), "skills", |items| {
-                Some(waiting(items)).filter(|waiting| waiting.len() == skills)
-            })
-            .await;
-        for (skill, set) in seen {
-            self.cli(&["approve", &skill, "--set", &set]).await.expect(0);
+        for item in self.all_of(label, skills).await {
+            let (skill, set) = (item["merged_uri"].as_str().unwrap(), item["set"].as_str().unwrap());
+            self.cli(&["approve", skill, "--set", set]).await.expect(0);
         }
     }
 
