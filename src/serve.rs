@@ -7,6 +7,8 @@ use std::io::stdout;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
+
 use crate::admin;
 use crate::admin::Failure;
 use crate::admin::Fault;
@@ -85,10 +87,16 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
 
     let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let router = server::router(&gateway, &config.server, &labels);
+    let public = if config.audit.publish {
+        admin::log_router(&gateway)
+    } else {
+        Router::new()
+    };
+    let router = server::router(&gateway, &config.server, &labels, public);
     let (limits, end) = (config.limits.clone(), shutdown.clone());
     let mcp = shutdown.spawn(async move { server::serve(mcp, tls, router, &limits, end).await });
-    let (limits, end, router) = (config.limits.clone(), shutdown.clone(), admin::health_router(&gateway));
+    let router_of_admin = admin::health_router(&gateway, &config.server.hosts);
+    let (limits, end, router) = (config.limits.clone(), shutdown.clone(), router_of_admin);
     let health = shutdown.spawn(async move { server::serve(health, None, router, &limits, end).await });
     let commands = shutdown.spawn(admin::serve_socket(socket, gateway.clone()));
     gateway.start_refreshers();

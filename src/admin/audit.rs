@@ -10,9 +10,12 @@ use super::command::Checked;
 use super::command::value;
 use super::failure::Failure;
 use super::lines::Lines;
+use crate::domain::audit::Proof;
 use crate::gateway::By;
 use crate::gateway::Gateway;
+use crate::gateway::Kept;
 use crate::gateway::LeafFilter;
+use crate::gateway::Point;
 
 /// How often who follows the log is told of new leaves.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
@@ -22,7 +25,31 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 #[serde(tag = "act", rename_all = "kebab-case")]
 pub enum Audit {
     /// Check the whole log.
-    Verify,
+    Verify {
+        /// A checkpoint kept elsewhere that it must go on from.
+        from: Option<String>,
+        /// A key kept elsewhere that must have signed it.
+        key: Option<String>,
+    },
+    /// The keys of the log.
+    Key,
+    /// Let another key sign from now on.
+    RotateKey {
+        /// What to write beside it.
+        note: Option<String>,
+    },
+    /// Prove that a leaf is in the log.
+    Prove {
+        /// Its index.
+        index: u64,
+    },
+    /// Whether one part of the log goes on from another.
+    Consistency {
+        /// The earlier part.
+        old: Point,
+        /// The later part.
+        new: Point,
+    },
     /// The wanted leaves, one an item.
     Log {
         /// Which.
@@ -37,29 +64,54 @@ pub enum Audit {
     },
 }
 
+/// A proof that a leaf is in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proven {
+    /// Its index.
+    pub index: u64,
+    /// What it says.
+    pub leaf: Value,
+    /// Leaves under the checkpoint.
+    pub size: u64,
+    /// The whole as C2SP tlog-proof has it.
+    pub proof: String,
+}
+
 impl Audit {
     /// How the record calls it, where it decides something.
     pub(super) fn decision(&self) -> Option<&'static str> {
         match self {
             Self::Forget { .. } => Some("audit forget"),
-            Self::Verify | Self::Log { .. } => None,
+            Self::RotateKey { .. } => Some("audit rotate-key"),
+            Self::Verify { .. } | Self::Key | Self::Prove { .. } | Self::Consistency { .. } | Self::Log { .. } => None,
         }
     }
 
     /// Carries it out, telling `lines` how far it is.
-    pub(super) async fn run(self, gateway: &Gateway, by: &By, lines: &Lines) -> Result<Value, Failure> {
+    pub(super) async fn run(self, gateway: &Gateway, by: By, lines: &Lines) -> Result<Value, Failure> {
         match self {
-            Self::Verify => {
-                let report = gateway.verify_log(lines.counted()).await?;
-                value(&Checked {
-                    intact: report.is_sound(),
-                    report: value(&report)?,
-                })
-            }
+            Self::Verify { from, key } => verify(gateway, from, key, lines).await,
+            Self::Key => value(&gateway.log_keys()),
+            Self::RotateKey { note } => value(&gateway.rotate_key(&By { note, ..by }).await?),
+            Self::Prove { index } => value(&Proven::new(&gateway.prove(index).await?)?),
+            Self::Consistency { old, new } => value(&gateway.consistency(&old, &new)),
             Self::Log { filter, follow } => give_leaves(gateway, &filter, follow, lines).await,
-            Self::Forget { person } => value(&gateway.forget(by, &person).await?),
+            Self::Forget { person } => value(&gateway.forget(&by, &person).await?),
         }
     }
+}
+
+async fn verify(gateway: &Gateway, from: Option<String>, key: Option<String>, lines: &Lines) -> Result<Value, Failure> {
+    let key = key.map(|key| key.parse()).transpose();
+    let kept = Kept {
+        checkpoint: from.map(String::into_bytes),
+        key: key.map_err(|why| Failure::usage(format!("--key is {why}")))?,
+    };
+    let report = gateway.verify_log(kept, lines.counted()).await?;
+    value(&Checked {
+        intact: report.is_sound(),
+        report: value(&report)?,
+    })
 }
 
 /// Gives leaf by leaf, as fast as the caller takes them; the last word is how many there were.
@@ -84,5 +136,17 @@ async fn give_leaves(gateway: &Gateway, filter: &LeafFilter, follow: bool, lines
                 () = gateway.shutdown().begun() => return Ok(given.into()),
             }
         }
+    }
+}
+
+impl Proven {
+    fn new(proof: &Proof) -> Result<Self, Failure> {
+        let ours = |error: &dyn std::fmt::Display| Failure::ours(error.to_string());
+        Ok(Self {
+            index: proof.index,
+            leaf: serde_json::from_slice(&proof.leaf).map_err(|error| ours(&error))?,
+            size: proof.checkpoint.checkpoint().size,
+            proof: String::from_utf8(proof.to_text()).map_err(|error| ours(&error))?,
+        })
     }
 }

@@ -270,7 +270,7 @@ impl Command {
                 })
             }
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
-            Self::Audit(audit) => audit.run(gateway, &by(None), lines).await,
+            Self::Audit(audit) => audit.run(gateway, by(None), lines).await,
             Self::TokenNew { name } => {
                 let (id, secret) = gateway.new_token(&name).await?;
                 value(&NewToken {

@@ -88,9 +88,12 @@ impl From<Error> for Failure {
 
 fn fault_of(error: &Error) -> Fault {
     match error {
-        Error::NoOrigin(_) | Error::NoPerson(_) | Error::NoSkill(_) | Error::Refused { .. } | Error::NoSet { .. } => {
-            Fault::No
-        }
+        Error::NoOrigin(_)
+        | Error::NoPerson(_)
+        | Error::NoSkill(_)
+        | Error::NoLeaf { .. }
+        | Error::Refused { .. }
+        | Error::NoSet { .. } => Fault::No,
         Error::NotRecorded(_) | Error::Upstream { .. } => Fault::Unknown,
         Error::Certificates { .. } => Fault::Usage,
         Error::Store(error) if error.is_operators() => Fault::Usage,

@@ -1,23 +1,27 @@
-//! The admin listener: health, and until a sign-in is configured nothing else.
+//! The admin listener: health and the log for auditors, and until a sign-in is configured nothing else.
 //!
 //! | path | answers |
 //! | --- | --- |
 //! | `/healthz` | 200 while content and decisions can be written; 503 when a disk failure ended writing, or closing decisions wait for room to be recorded (reads go on) |
 //! | `/readyz` | 200 once everything listens; 503 when the end has begun |
+//! | `/log/…` | the log, as `tiles` serves it |
 
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
 
+use super::tiles;
+use crate::config::HostName;
 use crate::gateway::Gateway;
 
-/// The routes.
-pub fn router(gateway: &Gateway) -> Router {
+/// The routes; `hosts` are the names by which the log may be asked for.
+pub fn router(gateway: &Gateway, hosts: &[HostName]) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .with_state(gateway.clone())
+        .merge(tiles::guarded(gateway, hosts))
 }
 
 async fn healthz(State(gateway): State<Gateway>) -> (StatusCode, &'static str) {

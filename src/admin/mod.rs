@@ -1,7 +1,7 @@
 //! Towards operators: health on the second listener, decisions over a socket in the data folder.
 //!
-//! Imports `domain` and `gateway`. The TCP listener answers `/healthz` and `/readyz` and nothing else until a sign-in is
-//! configured; commands come over `admin.sock` alone, where the kernel names the caller: the actor is the peer's uid.
+//! Imports `domain` and `gateway`. The TCP listener answers `/healthz`, `/readyz` and the log for auditors, and nothing else until
+//! a sign-in is configured; commands come over `admin.sock` alone, where the kernel names the caller: the actor is the peer's uid.
 //! Outcomes become answers in `failure` and nowhere else. Start reading at [`Command`].
 
 mod audit;
@@ -11,8 +11,10 @@ mod failure;
 mod health;
 mod lines;
 mod socket;
+mod tiles;
 
 pub use audit::Audit;
+pub use audit::Proven;
 pub use client::Client;
 pub use client::Hear;
 pub use command::Accepted;
@@ -31,3 +33,4 @@ pub use lines::Progress;
 pub use socket::Error as SocketError;
 pub use socket::bind as bind_socket;
 pub use socket::serve as serve_socket;
+pub use tiles::router as log_router;

@@ -1,5 +1,6 @@
 //! `audit …`: looks at the record.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use clap::ValueEnum;
 use super::arguments::Skill;
 use super::arguments::When;
 use super::ask::Ask;
+use super::evidence;
 use super::leaves;
 use super::output::Output;
 use crate::admin::Audit;
@@ -16,13 +18,55 @@ use crate::admin::Command;
 use crate::admin::Failure;
 use crate::domain::Label;
 use crate::domain::Timestamp;
+use crate::domain::audit::VerifierKey;
 use crate::gateway::LeafFilter;
 
 /// Looks at the record.
 #[derive(Debug, Subcommand)]
 pub(super) enum Act {
     /// Check the whole log: leaves, tree, signatures, chains, tiles, head.
-    Verify,
+    Verify {
+        /// A checkpoint kept elsewhere: the log must go on from it.
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+        /// A key kept elsewhere: it, or one that it handed over to, must have signed.
+        #[arg(long, value_name = "VKEY")]
+        key: Option<VerifierKey>,
+    },
+    /// Print the key that the log's checkpoints are verified with, and those before it.
+    Key,
+    /// Let another key sign the log from now on.
+    RotateKey {
+        /// What to write beside it on the record.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Prove that a leaf is in the log, to somebody who has nothing but its key.
+    Prove {
+        /// The leaf's index.
+        index: u64,
+        /// Write the proof to a file, as leaf.tlog-proof.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Check a proof: needs neither configuration nor gateway.
+    Check {
+        /// The proof.
+        file: PathBuf,
+        /// The log's key.
+        #[arg(long, value_name = "VKEY")]
+        key: VerifierKey,
+        /// The key of a witness who must have cosigned; may be given several times.
+        #[arg(long, value_name = "VKEY")]
+        witness: Vec<VerifierKey>,
+    },
+    /// Say whether the log at one point goes on from the log at another.
+    Consistency {
+        /// The earlier one: a checkpoint in a file, or a number of leaves.
+        old: String,
+        /// The later one.
+        new: String,
+    },
     /// List decisions.
     Log(Wanted),
     /// Give decisions to other tools. What they make of it proves nothing: the log does.
@@ -75,10 +119,43 @@ pub(super) enum Format {
 }
 
 impl Act {
+    /// Does what needs neither configuration nor data folder; nothing for what does.
+    pub(super) fn run_alone(&self, output: &Output) -> Option<Result<ExitCode, Failure>> {
+        match self {
+            Self::Check { file, key, witness } => Some(evidence::check(output, file, key, witness)),
+            Self::Verify { .. }
+            | Self::Key
+            | Self::RotateKey { .. }
+            | Self::Prove { .. }
+            | Self::Consistency { .. }
+            | Self::Log(_)
+            | Self::Export { .. }
+            | Self::Follow(_)
+            | Self::Forget { .. } => None,
+        }
+    }
+
     /// Does it, and gives the exit code.
     pub(super) async fn run(self, ask: &Ask, output: &Output, now: Timestamp) -> Result<ExitCode, Failure> {
         match self {
-            Self::Verify => output.checked(&ask.long(&Command::Audit(Audit::Verify), "leaves").await?),
+            Self::Verify { from, key } => {
+                let audit = Audit::Verify {
+                    from: from.as_deref().map(evidence::read_checkpoint).transpose()?,
+                    key: key.map(|key| key.to_string()),
+                };
+                output.checked(&ask.long(&Command::Audit(audit), "leaves").await?)
+            }
+            Self::Key => output.keys(&ask.value(&Command::Audit(Audit::Key)).await?),
+            Self::RotateKey { note } => output.rotated(&ask.value(&Command::Audit(Audit::RotateKey { note })).await?),
+            Self::Prove { index, out } => {
+                let proven = ask.value(&Command::Audit(Audit::Prove { index })).await?;
+                output.proven(&proven, out.as_deref())
+            }
+            Self::Check { file, key, witness } => evidence::check(output, &file, &key, &witness),
+            Self::Consistency { old, new } => {
+                let (old, new) = (evidence::point(&old)?, evidence::point(&new)?);
+                output.consistency(&ask.value(&Command::Audit(Audit::Consistency { old, new })).await?)
+            }
             Self::Log(wanted) => {
                 let format = if output.is_json() { leaves::json } else { leaves::human };
                 give(ask, wanted.filter(now), false, format).await

@@ -7,6 +7,7 @@
 mod arguments;
 mod ask;
 mod audit;
+mod evidence;
 mod leaves;
 mod lock;
 mod output;
@@ -83,8 +84,13 @@ where
             .await
             .map(|()| ExitCode::SUCCESS);
     }
-    let ask = Ask::new(&arguments.config)?;
     let output = Output::new(arguments.json);
+    if let Verb::Audit { act } = &arguments.verb
+        && let Some(done) = act.run_alone(&output)
+    {
+        return done;
+    }
+    let ask = Ask::new(&arguments.config)?;
     carry_out(&ask, &output, arguments.verb).await
 }
 

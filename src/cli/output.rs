@@ -51,7 +51,11 @@ impl Output {
     }
 
     /// Prints the value itself, or the text that `text` makes of it.
-    fn print<T: DeserializeOwned>(&self, value: &Value, text: impl FnOnce(T) -> String) -> Result<(), Failure> {
+    pub(super) fn print<T: DeserializeOwned>(
+        &self,
+        value: &Value,
+        text: impl FnOnce(T) -> String,
+    ) -> Result<(), Failure> {
         let out = if self.json {
             format!("{value}\n")
         } else {

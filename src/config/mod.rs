@@ -6,6 +6,7 @@
 //!
 //! Start reading at `shape`, which holds the documented fields; `read` fills them from the tables that `file` walks.
 
+mod audit;
 mod file;
 mod nearest;
 mod origin;
@@ -16,6 +17,7 @@ mod shape;
 mod sources;
 mod value;
 
+pub use audit::{Audit, Witness, WitnessMode};
 pub use problem::{Invalid, Problem};
 pub use secret::Secret;
 pub use shape::{

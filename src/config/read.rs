@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::audit::audit;
 use super::file::File;
 use super::file::Section;
 use super::file::line_of;
@@ -150,6 +151,7 @@ fn config(root: &Section<'_>, sources: &Sources<'_>) -> Config {
     Config {
         store: root.table("store", |section| store(section, sources)),
         log: root.table("log", log),
+        audit: root.table("audit", audit),
         limits: root.table("limits", limits),
         origins: origins.into_iter().flatten().collect(),
         server,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::HeaderName;
 use reqwest::Url;
 
+use super::audit::Audit;
 use super::secret::Secret;
 use crate::domain::Label;
 use crate::domain::Limits;
@@ -27,6 +28,8 @@ pub struct Config {
     pub policy: Policy,
     /// `[log]`: log lines.
     pub log: Log,
+    /// `[audit]`: the log towards others.
+    pub audit: Audit,
     /// `[limits]`: bounds on what outsiders can make grow.
     pub limits: Limits,
     /// `[[origin]]`: the origins, in the order of the file. No two have the same label.

@@ -1,4 +1,4 @@
-//! What concerns the data folder alone: verification, the log, tokens, the socket's place.
+//! What concerns the data folder alone: verification, tokens, the socket's place.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,6 @@ use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::store::Damage;
 use crate::store::Damaged;
-use crate::store::Kept;
-use crate::store::LogReport;
 use crate::store::RebuildReport;
 use crate::store::Store;
 use crate::store::TokenId;
@@ -66,17 +64,6 @@ impl Gateway {
             got: "nothing, but it is approved".to_owned(),
         };
         approved.into_iter().map(damage).collect()
-    }
-
-    /// Checks the whole log: every leaf, the tree, the signatures, each skill's chain, tiles and head.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Store`] when the folder cannot be read.
-    pub async fn verify_log(&self, tell: impl Fn(u64, u64) + Send + 'static) -> Result<LogReport, Error> {
-        self.0
-            .on_disk(move |store| store.verify_log(&Kept::default(), &mut |step| tell(step.done, step.total)))
-            .await
     }
 
     /// Makes the index anew from content, sets and log.

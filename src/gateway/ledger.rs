@@ -74,7 +74,7 @@ pub enum Who {
 
 impl Who {
     /// Who it is on the record, which is written down when it is new.
-    fn actor(&self, store: &Store) -> Result<Actor, store::Error> {
+    pub(super) fn actor(&self, store: &Store) -> Result<Actor, store::Error> {
         match self {
             Self::Gateway => Ok(Actor::Gateway),
             Self::Person(name) => store.person(name),

@@ -8,6 +8,7 @@
 
 mod behind;
 mod catalog;
+mod evidence;
 mod keep;
 mod ledger;
 mod locks;
@@ -50,7 +51,10 @@ use crate::domain::SkillUri;
 use crate::domain::audit::Event;
 use crate::shutdown::Shutdown;
 use crate::store;
+pub use crate::store::Kept;
+pub use crate::store::Point;
 use crate::store::Store;
+pub use crate::store::write_out;
 use crate::upstream;
 use crate::upstream::Upstream;
 
@@ -61,6 +65,10 @@ pub use catalog::Found;
 pub use catalog::OriginCatalog;
 pub use catalog::Served;
 pub use catalog::View;
+pub use evidence::Consistent;
+pub use evidence::Covered;
+pub use evidence::LogKeys;
+pub use evidence::Rotated;
 pub use ledger::By;
 use ledger::Ledger;
 pub use ledger::Who;
@@ -171,6 +179,12 @@ pub enum Error {
     /// Nothing is known of this skill.
     #[error("no such skill: {0}")]
     NoSkill(SkillKey),
+    /// The log is not so long.
+    #[error("the log has no leaf {index}")]
+    NoLeaf {
+        /// The index asked for.
+        index: u64,
+    },
     /// The approval machine refuses.
     #[error("{key}: {refusal}")]
     Refused {

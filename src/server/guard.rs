@@ -36,6 +36,14 @@ impl Guard {
         }
     }
 
+    /// The same for what needs no token.
+    pub(super) fn without_token(gateway: Gateway, config: &Server) -> Self {
+        Self {
+            auth: Auth::None,
+            ..Self::new(gateway, config)
+        }
+    }
+
     /// The refusal of a request, if it is refused.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();

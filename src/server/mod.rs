@@ -53,8 +53,9 @@ struct Shared {
     rest: HashMap<View, Rest>,
 }
 
-/// The routes `/mcp` (all origins) and `/mcp/<label>` (one), behind the guard.
-pub fn router(gateway: &Gateway, config: &Server, labels: &[Label]) -> Router {
+/// The routes `/mcp` (all origins) and `/mcp/<label>` (one), behind the guard; and those that are `public`, for whoever
+/// means this gateway, without a token.
+pub fn router(gateway: &Gateway, config: &Server, labels: &[Label], public: Router) -> Router {
     let views = labels.iter().cloned().map(View::Origin).chain([View::Merged]);
     let shared = Arc::new(Shared {
         lane: Lane::new(gateway.clone()),
@@ -62,11 +63,13 @@ pub fn router(gateway: &Gateway, config: &Server, labels: &[Label]) -> Router {
         rest: views.map(|view| (view.clone(), rest::service(gateway, view))).collect(),
     });
     let guard = Arc::new(Guard::new(gateway.clone(), config));
+    let open = Arc::new(Guard::without_token(gateway.clone(), config));
     Router::new()
         .route("/mcp", post(merged).fallback(only_post))
         .route("/mcp/{label}", post(of_origin).fallback(only_post))
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .merge(public.layer(middleware::from_fn_with_state(open, guard::check)))
 }
 
 async fn merged(State(shared): State<Arc<Shared>>, request: Request) -> Response {

@@ -123,9 +123,19 @@ impl Keys {
     /// Reads a checkpoint that lies beside the journal: where a key took over, the new one may have signed as well.
     pub(super) fn open(&self, bytes: &[u8]) -> Result<Checkpoint, String> {
         let signed = parsed(bytes)?;
-        let size = signed.checkpoint().size;
-        let taken_over = self.later.iter().find(|(since, _)| *since == size).map(|(_, key)| key);
-        self.verify(&signed, [self.at(size)].into_iter().chain(taken_over))
+        self.verify(&signed, self.candidates(signed.checkpoint().size))
+    }
+
+    /// Says whether the key of that time has signed a checkpoint, whoever cosigned it.
+    pub(super) fn vouch_for(&self, signed: &SignedCheckpoint) -> bool {
+        self.candidates(signed.checkpoint().size)
+            .any(|key| signed.verify_log(key).is_ok())
+    }
+
+    /// The keys that may have signed over `size` leaves what does not lie in the journal.
+    fn candidates(&self, size: u64) -> impl Iterator<Item = &VerifierKey> {
+        let taken_over = self.later.iter().find(move |(since, _)| *since == size);
+        [self.at(size)].into_iter().chain(taken_over.map(|(_, key)| key))
     }
 
     /// The key whose turn it is to sign over `size` leaves.

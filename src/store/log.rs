@@ -3,7 +3,7 @@
 //! Imports `commit`, `follow`, `journal`, `key`, `recover`, `tiles`, `durable` and `domain::audit`. The journal is the truth,
 //! and "durable" means that a frame was flushed to it. Tiles and `log/checkpoint` are made from it afterwards;
 //! `head/checkpoint` is what we last vouched for, never ahead of the journal, so that a log which was cut or replaced by an
-//! older one is refused at start. Lock order: the queue, then `writer`, then `shown`, then `state`; nobody holds `state`
+//! older one is refused at start. Lock order: the queue, then `writer`, then `shown`, then `cosigned`, then `state`; nobody holds `state`
 //! across a write.
 
 use std::collections::HashMap;
@@ -39,6 +39,7 @@ use crate::domain::audit::Checkpoint;
 use crate::domain::audit::Event;
 use crate::domain::audit::Leaf;
 use crate::domain::audit::NoteKey;
+use crate::domain::audit::SignedCheckpoint;
 use crate::domain::audit::TileName;
 use crate::domain::audit::Tree;
 
@@ -74,6 +75,8 @@ pub(super) struct Core {
     pub(super) writer: Mutex<Writer>,
     /// Held for a round of the follower.
     pub(super) shown: Mutex<Shown>,
+    /// The newest checkpoint that witnesses have cosigned.
+    pub(super) cosigned: RwLock<Option<SignedCheckpoint>>,
 }
 
 /// Where the log's files lie.
@@ -82,6 +85,7 @@ pub(super) struct Places {
     pub(super) log: PathBuf,
     pub(super) journal: PathBuf,
     pub(super) checkpoint: PathBuf,
+    pub(super) cosigned: PathBuf,
     pub(super) head: PathBuf,
     pub(super) key: PathBuf,
     /// The key that follows, until the leaf that says so is durable.
@@ -137,6 +141,7 @@ impl Log {
     pub(super) fn open(disk: Arc<Disk>, store_id: &str) -> Result<Self, Error> {
         let core = Arc::new(recover::open(disk, &format!("portcullis/{store_id}"))?);
         core.follow();
+        core.load_cosigned()?;
         let of_thread = Arc::clone(&core);
         let follower = Follower::begin(move || of_thread.follow());
         let follower = follower.map_err(|source| Error::io("begin a thread for", &core.places.log, source))?;

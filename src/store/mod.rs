@@ -11,6 +11,7 @@ mod commit;
 mod content;
 mod durable;
 mod error;
+mod evidence;
 mod folder;
 mod follow;
 mod fsck;
@@ -31,6 +32,7 @@ mod tiles;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ use serde::Serialize;
 
 pub use content::StoredFile;
 pub use error::Error;
+pub use evidence::Consistency;
+pub use evidence::Point;
 pub use fsck::Kept;
 pub use fsck::LogFault;
 pub use fsck::LogReport;
@@ -65,6 +69,8 @@ use crate::domain::Timestamp;
 use crate::domain::VerifiedFile;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Leaf;
+use crate::domain::audit::Proof;
+use crate::domain::audit::SignedCheckpoint;
 use crate::domain::audit::TileName;
 use crate::domain::audit::VerifierKey;
 
@@ -331,6 +337,35 @@ impl Store {
         self.0.log.core.state.read().note.clone()
     }
 
+    /// A proof that a leaf is in the log, which needs nothing but the log's key to be checked; nothing when there is no such
+    /// leaf.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn prove(&self, index: u64) -> Result<Option<Proof>, Error> {
+        self.0.log.core.prove(index)
+    }
+
+    /// Whether the log at `new` goes on from the log at `old`, with what proves it.
+    pub fn consistency(&self, old: &Point, new: &Point) -> Consistency {
+        self.0.log.core.consistency(old, new)
+    }
+
+    /// Keeps a checkpoint of ours with its cosignatures, unless it does not fit the log or a longer one is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`]; it is known in this process even then.
+    pub fn keep_cosigned(&self, signed: &SignedCheckpoint) -> Result<(), Error> {
+        self.0.log.core.keep_cosigned(signed)
+    }
+
+    /// The newest checkpoint with cosignatures.
+    pub fn cosigned(&self) -> Option<SignedCheckpoint> {
+        self.0.log.core.cosigned()
+    }
+
     /// The bytes of a tile, from the leaves and the tree themselves; nothing when the log is not so long.
     ///
     /// # Errors
@@ -459,6 +494,17 @@ impl Store {
     pub fn token_by_secret(&self, secret: &str) -> Option<TokenNote> {
         self.0.tokens.by_secret(secret)
     }
+}
+
+/// Writes a file that somebody asked for, outside any data folder; what stood there is replaced at once or not at all.
+///
+/// # Errors
+///
+/// [`Error::NoSpace`], [`Error::Io`].
+pub fn write_out(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let path = std::path::absolute(path).map_err(|source| Error::io("find", path, source))?;
+    let folder = path.parent().unwrap_or_else(|| Path::new("/"));
+    durable::Disk::new(folder, "out").write_beside(&path, bytes, durable::PRIVATE)
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ pub(super) fn open(disk: Arc<Disk>, origin: &str) -> Result<Core, Error> {
             tiles: None,
             head: claims.head,
         }),
+        cosigned: RwLock::default(),
     })
 }
 
@@ -83,6 +84,7 @@ impl Places {
         Self {
             journal: log.join("journal"),
             checkpoint: log.join("checkpoint"),
+            cosigned: log.join("cosigned"),
             head: root.join("head").join("checkpoint"),
             key: keys.join("log"),
             next_key: keys.join("next"),

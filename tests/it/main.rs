@@ -20,6 +20,7 @@ mod locks;
 mod many;
 mod nests;
 mod offline;
+mod recorded;
 mod scripted_origin;
 mod serves;
 mod shuts_down;

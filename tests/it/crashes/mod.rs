@@ -16,6 +16,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
+use crate::support::client;
 use crate::support::client::Host;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
@@ -126,18 +127,29 @@ async fn start(gateway: &mut Gateway, chance: &mut StdRng, tally: &mut Tally) {
 /// Waits for a moment in which no refresh adds to the log, and compares the listing with it.
 async fn settle(gateway: &Gateway, subjects: &mut [Subject]) -> Record {
     let socket = gateway.data().join("admin.sock");
-    for _ in 0..200 {
-        let Some(record) = Record::read(&gateway.data()) else {
+    let mut interval = tokio::time::interval(Duration::from_millis(10));
+    for _ in 0..500 {
+        interval.tick().await;
+        // The tiles follow what is durable.
+        let durable = leaves(gateway).await;
+        let Some(record) = Record::read(&gateway.data()).filter(|record| record.leaves.len() == durable) else {
             continue;
         };
         let listed = world::skills(&socket).await;
-        if Record::read(&gateway.data()).is_none_or(|after| after.leaves.len() != record.leaves.len()) {
+        if leaves(gateway).await != durable {
             continue;
         }
         assert_listing(&record, &listed, subjects);
         return record;
     }
     panic!("the log never stands still");
+}
+
+/// How many leaves are durable, by the checkpoint that anybody may ask for.
+async fn leaves(gateway: &Gateway) -> usize {
+    let url = format!("{}/log/checkpoint", gateway.admin());
+    let checkpoint = client::http().get(url).send().await.unwrap().text().await.unwrap();
+    checkpoint.lines().nth(1).unwrap().parse().unwrap()
 }
 
 /// The listing is what the log adds up to, and each subject learns what is in force.

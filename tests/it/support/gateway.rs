@@ -371,16 +371,14 @@ impl Gateway {
 
     /// Runs a command of the same program with the same configuration.
     pub(crate) async fn cli(&self, arguments: &[&str]) -> Ended {
-        let output = self.command(arguments).stdin(Stdio::null()).output();
-        let output = tokio::time::timeout(DEADLINE, output)
-            .await
-            .expect("a command ends")
-            .unwrap();
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        ended(self.command(arguments)).await
+    }
+
+    /// Runs the same program with nothing that this gateway has.
+    pub(crate) async fn cli_elsewhere(&self, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env_clear().current_dir("/").kill_on_drop(true);
+        ended(command).await
     }
 
     /// The skill `label/path` as operators see it, as soon as `holds` of it.
@@ -567,6 +565,20 @@ impl Gateway {
         let mut gateway = Setup::new().written();
         gateway.program = program.to_owned();
         gateway
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) async fn ended(mut command: Command) -> Ended {
+    let output = command.stdin(Stdio::null()).output();
+    let output = tokio::time::timeout(DEADLINE, output)
+        .await
+        .expect("a command ends")
+        .unwrap();
+    Ended {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
     }
 }
 

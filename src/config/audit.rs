@@ -1,0 +1,99 @@
+//! `[audit]`: who may read the log, and who witnesses it.
+
+use std::collections::BTreeSet;
+
+use reqwest::Url;
+use toml::de::DeValue;
+
+use super::file::Section;
+use super::value;
+use crate::domain::audit::KeyKind;
+use crate::domain::audit::VerifierKey;
+
+/// `[audit]`: the log towards others.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Audit {
+    /// Whether the log is served on the MCP listener too, to whoever reaches it.
+    pub publish: bool,
+    /// Who is asked to cosign each checkpoint; no two have the same key.
+    pub witnesses: Vec<Witness>,
+    /// How many of them make a checkpoint witnessed; all of them unless the file says so, and never more.
+    pub witness_quorum: usize,
+    /// What happens while fewer have cosigned.
+    pub witness_mode: WitnessMode,
+}
+
+/// A witness of the log (C2SP tlog-witness).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The key that it cosigns with.
+    pub key: VerifierKey,
+    /// Its submission prefix: `http` or `https`, without user, password, query and fragment.
+    pub url: Url,
+}
+
+/// What happens while a checkpoint is not witnessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WitnessMode {
+    /// Health says so.
+    #[default]
+    Warn,
+    /// And nothing is opened.
+    Require,
+}
+
+/// The table.
+pub(super) fn audit(section: &Section<'_>) -> Audit {
+    let publish = section.read("publish", value::flag).unwrap_or(false);
+    let mut taken = BTreeSet::new();
+    let witnesses = section.tables("witnesses", |table| {
+        let witness = witness(table)?;
+        if !taken.insert(witness.key.to_string()) {
+            table.problem("key", "is the key of a witness above".to_owned());
+        }
+        Some(witness)
+    });
+    let all = witnesses.len();
+    let witnesses: Vec<_> = witnesses.into_iter().flatten().collect();
+    let witness_quorum = section.read("witness_quorum", value::count(1)).unwrap_or(all);
+    if witness_quorum > all {
+        section.problem(
+            "witness_quorum",
+            format!("{witness_quorum} is more than the {all} witnesses"),
+        );
+    }
+    let modes = [("warn", WitnessMode::Warn), ("require", WitnessMode::Require)];
+    let witness_mode = section.read("witness_mode", value::word(&modes)).unwrap_or_default();
+    if witness_mode == WitnessMode::Require && all == 0 {
+        section.problem("witness_mode", "requires witnesses, and there are none".to_owned());
+    }
+    Audit {
+        publish,
+        witnesses,
+        witness_quorum,
+        witness_mode,
+    }
+}
+
+fn witness(table: &Section<'_>) -> Option<Witness> {
+    let (key, url) = (table.require("key", witness_key), table.require("url", witness_url));
+    Some(Witness { key: key?, url: url? })
+}
+
+/// A key that cosigns.
+fn witness_key(written: &DeValue<'_>) -> Result<VerifierKey, String> {
+    let key: VerifierKey = value::text(written)?.parse().map_err(|why| format!("is {why}"))?;
+    match key.kind() {
+        KeyKind::Witness => Ok(key),
+        KeyKind::Log => Err("is the key of a log, not of a witness".to_owned()),
+    }
+}
+
+/// A prefix that `/add-checkpoint` is put after.
+fn witness_url(written: &DeValue<'_>) -> Result<Url, String> {
+    let url = value::http_url(written)?;
+    if url.query().is_some() {
+        return Err("has a query (?), which a prefix cannot have".to_owned());
+    }
+    Ok(url)
+}
