@@ -88,6 +88,11 @@ pub enum Command {
         /// What to write beside it.
         note: Option<String>,
     },
+    /// A signed statement about the set of a skill that is served.
+    Attest {
+        /// Which.
+        skill: SkillKey,
+    },
     /// The sets of all skills as a lock file.
     Lock {
         /// Those that are seen now, rather than those that are served.
@@ -215,6 +220,7 @@ impl Command {
             | Self::Show { .. }
             | Self::Diff { .. }
             | Self::Cat { .. }
+            | Self::Attest { .. }
             | Self::Lock { .. }
             | Self::Pull { .. }
             | Self::Verify
@@ -255,6 +261,7 @@ impl Command {
             }
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
+            Self::Attest { skill } => value(&gateway.attest(&skill).await?),
             Self::Lock { seen } => value(&gateway.lock(seen).await),
             Self::Recall { what, note } => value(&gateway.recall(&by(note), what).await?),
             Self::LiftRecall { digest, note } => value(&Lifted {
@@ -262,13 +269,7 @@ impl Command {
                 digest,
             }),
             Self::Pull { skill } => pull(gateway, &by(None), &skill, lines).await,
-            Self::Verify => {
-                let report = gateway.verify(lines.counted()).await?;
-                value(&Checked {
-                    intact: report.is_sound(),
-                    report: value(&report)?,
-                })
-            }
+            Self::Verify => verify(gateway, lines).await,
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
             Self::Audit(audit) => audit.run(gateway, by(None), lines).await,
             Self::TokenNew { name } => {
@@ -304,6 +305,14 @@ fn health(gateway: &Gateway) -> Result<Value, Failure> {
         )));
     }
     value(&summary)
+}
+
+async fn verify(gateway: &Gateway, lines: &Lines) -> Result<Value, Failure> {
+    let report = gateway.verify(lines.counted()).await?;
+    value(&Checked {
+        intact: report.is_sound(),
+        report: value(&report)?,
+    })
 }
 
 async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, Failure> {

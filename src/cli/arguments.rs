@@ -104,6 +104,14 @@ pub(super) enum Verb {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+    /// Give a signed statement about the set of a skill that is served (in-toto in a DSSE envelope, for `audit check`).
+    Attest {
+        /// label/path, or the URI of the merged view.
+        skill: Skill,
+        /// Write it to a file.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Write which sets are served, as a lock file; or compare with one.
     Lock(lock::Arguments),
     /// Stop a file, a skill or a whole origin everywhere, at once.

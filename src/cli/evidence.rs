@@ -12,9 +12,12 @@ use super::output::Output;
 use super::output::plain;
 use crate::admin::Failure;
 use crate::admin::Proven;
+use crate::domain::Lock;
+use crate::domain::audit::Attested;
+use crate::domain::audit::Envelope;
 use crate::domain::audit::KeyKind;
+use crate::domain::audit::MAX_ATTESTATION_BYTES;
 use crate::domain::audit::MAX_CHECKPOINT_BYTES;
-use crate::domain::audit::MAX_PROOF_BYTES;
 use crate::domain::audit::Proof;
 use crate::domain::audit::VerifierKey;
 use crate::gateway::Consistent;
@@ -37,7 +40,7 @@ pub(super) fn point(text: &str) -> Result<Point, Failure> {
     }
 }
 
-/// Checks a proof with the log's key alone; each of the witnesses must have cosigned the checkpoint.
+/// Checks a proof, or an attestation, with the log's key alone; each of the witnesses must have cosigned the checkpoint.
 pub(super) fn check(
     output: &Output,
     file: &Path,
@@ -47,10 +50,17 @@ pub(super) fn check(
     if let Some(other) = witnesses.iter().find(|key| key.kind() != KeyKind::Witness) {
         return Err(Failure::usage(format!("{other} is no witness's key")));
     }
-    let bytes = read(file, MAX_PROOF_BYTES)?;
+    let bytes = read(file, MAX_ATTESTATION_BYTES)?;
     let no = |why: &dyn std::fmt::Display| Failure::no(format!("{} proves nothing: {why}", file.display()));
-    let proof = Proof::parse(&bytes).map_err(|why| no(&why))?;
-    let leaf = proof.check(key).map_err(|why| no(&why))?;
+    let (proof, leaf, skill) = if bytes.starts_with(b"{") {
+        let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|why| no(&why))?;
+        let Attested { skill, proof, approval } = envelope.check(key).map_err(|why| no(&why))?;
+        (proof, approval, Some(Lock::of(vec![skill])))
+    } else {
+        let proof = Proof::parse(&bytes).map_err(|why| no(&why))?;
+        let leaf = proof.check(key).map_err(|why| no(&why))?;
+        (proof, leaf, None)
+    };
     let mut cosigned = Vec::new();
     for witness in witnesses {
         let signed = proof.checkpoint.verify(witness).map_err(|why| no(&why))?;
@@ -64,6 +74,7 @@ pub(super) fn check(
         "index": proof.index,
         "witnesses": cosigned,
         "leaf": leaf,
+        "lock": skill.as_ref().map(Lock::to_text),
     });
     output.print(&value, |value: Value| {
         let mut text = format!(
@@ -74,6 +85,12 @@ pub(super) fn check(
         );
         let members = value.get("leaf").and_then(Value::as_object).into_iter().flatten();
         members.for_each(|(name, value)| text.push_str(&member(name, value)));
+        if let Some(lock) = &skill {
+            text.push_str("it approves exactly these files:\n");
+            for file in lock.skills().iter().flat_map(|skill| &skill.files) {
+                text.push_str(&format!("  {}  {}\n", file.digest, plain(file.uri.as_str())));
+            }
+        }
         for witness in witnesses {
             text.push_str(&format!("cosigned by {}\n", plain(witness.name())));
         }
@@ -95,6 +112,18 @@ impl Output {
                 keys_as_text(&keys)
             )
         })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints an attestation, or writes it to a file.
+    pub(super) fn attested(&self, envelope: &Value, file: Option<&Path>) -> Result<ExitCode, Failure> {
+        let text = format!("{envelope}\n");
+        match file {
+            Some(file) => {
+                write_out(file, text.as_bytes()).map_err(|error| Failure::unknown(crate::telemetry::chain(&error)))?;
+            }
+            None => super::output::write(text.as_bytes())?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 

@@ -140,6 +140,10 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Revoke { skill, note } => {
             output.decided("revoked", &ask.value(&Command::Revoke { skill: skill.0, note }).await?)
         }
+        Verb::Attest { skill, out } => {
+            let envelope = ask.value(&Command::Attest { skill: skill.0 }).await?;
+            output.attested(&envelope, out.as_deref())
+        }
         Verb::Lock(lock) => lock.run(ask, output).await,
         Verb::Recall(recall) => recall.run(ask, output).await,
         Verb::Pull { skill } => output.pulled(&ask.long(&Command::Pull { skill: skill.0 }, "files").await?),

@@ -8,6 +8,9 @@ use serde::Serialize;
 use super::By;
 use super::Error;
 use super::Gateway;
+use crate::domain::LockedSkill;
+use crate::domain::SkillKey;
+use crate::domain::audit::Envelope;
 use crate::domain::audit::Proof;
 use crate::domain::audit::TileName;
 use crate::domain::audit::TreeHash;
@@ -118,6 +121,23 @@ impl Gateway {
     pub async fn prove(&self, index: u64) -> Result<Proof, Error> {
         let proof = self.0.on_disk(move |store| store.prove(index)).await?;
         proof.ok_or(Error::NoLeaf { index })
+    }
+
+    /// A statement about the set of a skill that is served now: its files, its approval, and the proof of that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSet`] when no approval of it is in force.
+    pub async fn attest(&self, key: &SkillKey) -> Result<Envelope, Error> {
+        let known = self.known(key)?;
+        let served = known.served(self.clock().now()).map_err(|held| Error::NoSet {
+            key: key.clone(),
+            reason: held.to_string(),
+        })?;
+        let approval = *served.permit().approval();
+        let skill = LockedSkill::of(key.clone(), approval.fingerprint, served.permit().entry());
+        let attested = self.0.on_disk(move |store| store.attest(&skill, approval.leaf)).await?;
+        attested.ok_or(Error::NoLeaf { index: approval.leaf })
     }
 
     /// Whether the log at `new` goes on from the log at `old`.

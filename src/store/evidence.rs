@@ -7,6 +7,8 @@ use super::durable;
 use super::error::Error;
 use super::log::Core;
 use super::log::MAX_NOTE_BYTES;
+use crate::domain::LockedSkill;
+use crate::domain::audit::Envelope;
 use crate::domain::audit::Proof;
 use crate::domain::audit::SignedCheckpoint;
 use crate::domain::audit::TreeHash;
@@ -35,6 +37,15 @@ pub struct Consistency {
 }
 
 impl Core {
+    /// A statement that a set was approved by the leaf at `index`, with the proof under the newest checkpoint, which the same
+    /// key has signed. Nothing when there is no such leaf.
+    pub(super) fn attest(&self, skill: &LockedSkill, index: u64) -> Result<Option<Envelope>, Error> {
+        // The key stays the same meanwhile.
+        let writer = self.writer.lock();
+        let proof = self.prove_under(None, index)?;
+        Ok(proof.map(|proof| Envelope::seal(skill, &proof, &writer.key)))
+    }
+
     /// Takes in `log/cosigned`, as far as it fits the log.
     pub(super) fn load_cosigned(&self) -> Result<(), Error> {
         let bytes = durable::read(&self.places.cosigned, MAX_NOTE_BYTES)?;
@@ -72,10 +83,15 @@ impl Core {
     /// A proof that the leaf is in the log: under the newest cosigned checkpoint, or the newest one where that does not
     /// cover it. Nothing when there is no such leaf.
     pub(super) fn prove(&self, index: u64) -> Result<Option<Proof>, Error> {
+        let cosigned = self.cosigned().filter(|signed| signed.checkpoint().size > index);
+        self.prove_under(cosigned, index)
+    }
+
+    /// The proof under a checkpoint, or under the newest one.
+    fn prove_under(&self, cosigned: Option<SignedCheckpoint>, index: u64) -> Result<Option<Proof>, Error> {
         let Some(leaf) = self.leaf_bytes(index)? else {
             return Ok(None);
         };
-        let cosigned = self.cosigned().filter(|signed| signed.checkpoint().size > index);
         let state = self.state.read();
         let damaged = |why: String| Error::LogDamaged { index, why };
         let checkpoint = match cosigned {

@@ -61,6 +61,7 @@ pub use tokens::TokenNote;
 use crate::domain::Digest;
 use crate::domain::Label;
 use crate::domain::Limits;
+use crate::domain::LockedSkill;
 use crate::domain::Resource;
 use crate::domain::SetId;
 use crate::domain::SkillEntry;
@@ -68,6 +69,7 @@ use crate::domain::SkillKey;
 use crate::domain::Timestamp;
 use crate::domain::VerifiedFile;
 use crate::domain::audit::Actor;
+use crate::domain::audit::Envelope;
 use crate::domain::audit::Leaf;
 use crate::domain::audit::Proof;
 use crate::domain::audit::SignedCheckpoint;
@@ -345,6 +347,16 @@ impl Store {
     /// [`Error::LogDamaged`], [`Error::Io`].
     pub fn prove(&self, index: u64) -> Result<Option<Proof>, Error> {
         self.0.log.core.prove(index)
+    }
+
+    /// A statement that a set was approved by the leaf at `index`, signed with the log's key; nothing when there is no such
+    /// leaf.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn attest(&self, skill: &LockedSkill, index: u64) -> Result<Option<Envelope>, Error> {
+        self.0.log.core.attest(skill, index)
     }
 
     /// Whether the log at `new` goes on from the log at `old`, with what proves it.

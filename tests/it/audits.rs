@@ -248,3 +248,37 @@ async fn a_published_log_needs_no_token_and_opens_nothing_else() {
     assert_eq!(of_host.send().await.unwrap().status(), 403);
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn an_attestation_is_checked_with_the_key_alone() {
+    let gateway = with_leaves().await;
+    let file = gateway.data().with_file_name("skill.intoto.json");
+    let path = file.to_str().unwrap();
+    let key = key(&gateway).await;
+    gateway
+        .cli(&["attest", "samples/teams/onboarding", "--out", path])
+        .await
+        .expect(0);
+    let checked = gateway
+        .cli(&["audit", "check", path, "--key", &key, "--json"])
+        .await
+        .expect(0)
+        .json();
+    assert_eq!(checked["leaf"]["action"], "approved");
+    let shown = gateway
+        .cli(&["show", "samples/teams/onboarding", "--json"])
+        .await
+        .expect(0)
+        .json();
+    let lock = checked["lock"].as_str().unwrap();
+    assert!(lock.contains(shown["set"].as_str().unwrap()), "{lock}");
+    let text = fs::read_to_string(&file).unwrap();
+    disk::write(
+        &file,
+        text.replacen("\"payload\":\"eyJ", "\"payload\":\"eyK", 1).as_bytes(),
+    );
+    gateway.cli(&["audit", "check", path, "--key", &key]).await.expect(1);
+    let refused = gateway.cli(&["attest", "samples/release-notes"]).await.expect(1);
+    assert!(refused.err.contains("revoked"), "{}", refused.err);
+    gateway.finish().await;
+}

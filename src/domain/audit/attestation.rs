@@ -57,12 +57,12 @@ struct EnvelopeSignature {
 }
 
 /// What an attestation that was checked says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Attested {
     /// The set, file by file.
     pub skill: LockedSkill,
-    /// The index of its approval.
-    pub index: u64,
+    /// The proof of its approval.
+    pub proof: Proof,
     /// Its approval.
     pub approval: Leaf,
 }
@@ -197,11 +197,7 @@ impl Envelope {
             files: resources.sorted().cloned().collect(),
         };
         if skill.is_approved_by(&approval) {
-            Ok(Attested {
-                skill,
-                index: proof.index,
-                approval,
-            })
+            Ok(Attested { skill, proof, approval })
         } else {
             Err(InvalidAttestation::OtherLeaf(proof.index))
         }
@@ -334,7 +330,7 @@ mod tests {
         let text = serde_json::to_string(&envelope).unwrap();
         let read: Envelope = serde_json::from_str(&text).unwrap();
         let attested = read.check(key.verifier()).unwrap();
-        assert_eq!((attested.skill, attested.index), (skill, 1));
+        assert_eq!((attested.skill, attested.proof.index), (skill, 1));
         let other = NoteKey::new("portcullis/x", KeyKind::Log, &[2; 32]).unwrap();
         assert!(matches!(
             read.check(other.verifier()),
