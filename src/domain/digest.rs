@@ -30,6 +30,11 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of what went into `hash`.
+    pub(super) fn from_hash(hash: Sha256) -> Self {
+        Self(hash.finalize().into())
+    }
+
     /// The 32 raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -52,14 +57,13 @@ impl Digest {
 
 /// Lower-case hexadecimal digits of `bytes`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _infallible = write!(text, "{byte:02x}");
-            text
-        })
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
+    text
 }
 
 /// The bytes of exactly 64 lower-case hexadecimal digits.

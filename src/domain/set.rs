@@ -116,6 +116,11 @@ impl SetId {
         Self(hash.finalize().into())
     }
 
+    /// The 32 raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The 64 hexadecimal digits without the prefix, as in file names.
     pub fn hex(&self) -> String {
         hex(&self.0)
