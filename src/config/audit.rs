@@ -1,17 +1,19 @@
-//! `[audit]`: who may read the log, and who witnesses it.
+//! `[audit]`: who may read the log, who witnesses it, and what is recorded beside decisions.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use reqwest::Url;
 use toml::de::DeValue;
 
 use super::file::Section;
+use super::read::MOMENT;
 use super::value;
 use crate::domain::audit::KeyKind;
 use crate::domain::audit::VerifierKey;
 
-/// `[audit]`: the log towards others.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+/// `[audit]`: the log towards others, and the record of who received what.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// Whether the log is served on the MCP listener too, to whoever reaches it.
     pub publish: bool,
@@ -21,6 +23,35 @@ pub struct Audit {
     pub witness_quorum: usize,
     /// What happens while fewer have cosigned.
     pub witness_mode: WitnessMode,
+    /// Whether deliveries are recorded at all.
+    pub deliveries: bool,
+    /// Bytes of deliveries that may wait to be written; over that, answers wait.
+    pub queue_bytes: usize,
+    /// Whether an answer leaves only when its delivery would survive a power cut.
+    pub strict: bool,
+    /// How long deliveries are kept; without it, for ever.
+    pub keep: Option<Duration>,
+    /// Bytes of sealed deliveries that are kept; without it, all.
+    pub keep_bytes: Option<u64>,
+}
+
+/// The least that may wait: room for some hundred deliveries.
+const LEAST_QUEUE: usize = 64 * 1024;
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            publish: false,
+            witnesses: Vec::new(),
+            witness_quorum: 0,
+            witness_mode: WitnessMode::Warn,
+            deliveries: true,
+            queue_bytes: 64 * 1024 * 1024,
+            strict: false,
+            keep: None,
+            keep_bytes: None,
+        }
+    }
 }
 
 /// A witness of the log (C2SP tlog-witness).
@@ -67,11 +98,19 @@ pub(super) fn audit(section: &Section<'_>) -> Audit {
     if witness_mode == WitnessMode::Require && all == 0 {
         section.problem("witness_mode", "requires witnesses, and there are none".to_owned());
     }
+    let standard = Audit::default();
     Audit {
         publish,
         witnesses,
         witness_quorum,
         witness_mode,
+        deliveries: section.read("deliveries", value::flag).unwrap_or(standard.deliveries),
+        queue_bytes: section
+            .read("queue_bytes", value::size(LEAST_QUEUE))
+            .unwrap_or(standard.queue_bytes),
+        strict: section.read("strict", value::flag).unwrap_or(standard.strict),
+        keep: section.read("keep", value::duration(MOMENT)),
+        keep_bytes: section.read("keep_bytes", value::size::<u64>(0)),
     }
 }
 

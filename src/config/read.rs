@@ -150,8 +150,8 @@ fn config(root: &Section<'_>, sources: &Sources<'_>) -> Config {
     });
     Config {
         store: root.table("store", |section| store(section, sources)),
-        log: root.table("log", log),
         audit: root.table("audit", audit),
+        log: root.table("log", log),
         limits: root.table("limits", limits),
         origins: origins.into_iter().flatten().collect(),
         server,

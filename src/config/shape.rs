@@ -26,10 +26,10 @@ pub struct Config {
     pub store: Store,
     /// `[policy]`: what holds for an origin that says nothing else.
     pub policy: Policy,
+    /// `[audit]`: the log towards others, and the record of who received what.
+    pub audit: Audit,
     /// `[log]`: log lines.
     pub log: Log,
-    /// `[audit]`: the log towards others.
-    pub audit: Audit,
     /// `[limits]`: bounds on what outsiders can make grow.
     pub limits: Limits,
     /// `[[origin]]`: the origins, in the order of the file. No two have the same label.
