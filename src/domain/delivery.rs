@@ -347,86 +347,40 @@ mod tests {
         }
     }
 
+    /// A question that names what `name` puts in.
+    fn wanted(name: impl FnOnce(&mut Wanted)) -> Wanted {
+        let mut wanted = Wanted::default();
+        name(&mut wanted);
+        wanted
+    }
+
     #[test]
     fn everything_that_is_named_must_fit() {
-        let nothing = Wanted::default();
-        assert!(nothing.fits(&read(), false) && nothing.fits(&listing(), false));
-        let later = read().time.checked_add(std::time::Duration::from_millis(1)).unwrap();
-        let other = || Some(BTreeSet::from(["person1:b".to_owned()]));
-        let wanted: [(Wanted, bool); 8] = [
+        assert!(Wanted::default().fits(&read(), false) && Wanted::default().fits(&listing(), false));
+        let later = read().time.checked_add(std::time::Duration::from_millis(1));
+        for (fits, wanted) in [
+            (true, wanted(|w| w.digest = Some(Digest::of(b"b")))),
+            (false, wanted(|w| w.digest = Some(Digest::of(b"c")))),
+            (true, wanted(|w| (w.skill, w.set) = (Some(skill("a")), Some(set('0'))))),
+            (false, wanted(|w| w.skill = Some(skill("b")))),
+            (false, wanted(|w| w.set = Some(set('1')))),
             (
-                Wanted {
-                    digest: Some(Digest::of(b"b")),
-                    ..Wanted::default()
-                },
+                false,
+                wanted(|w| w.callers = Some(BTreeSet::from(["person1:b".to_owned()]))),
+            ),
+            (false, wanted(|w| w.since = later)),
+            (
                 true,
+                wanted(|w| (w.since, w.until) = (Some(read().time), Some(read().time))),
             ),
-            (
-                Wanted {
-                    digest: Some(Digest::of(b"c")),
-                    ..Wanted::default()
-                },
-                false,
-            ),
-            (
-                Wanted {
-                    skill: Some(skill("a")),
-                    set: Some(set('0')),
-                    ..Wanted::default()
-                },
-                true,
-            ),
-            (
-                Wanted {
-                    skill: Some(skill("b")),
-                    ..Wanted::default()
-                },
-                false,
-            ),
-            (
-                Wanted {
-                    set: Some(set('1')),
-                    ..Wanted::default()
-                },
-                false,
-            ),
-            (
-                Wanted {
-                    callers: other(),
-                    ..Wanted::default()
-                },
-                false,
-            ),
-            (
-                Wanted {
-                    since: Some(later),
-                    ..Wanted::default()
-                },
-                false,
-            ),
-            (
-                Wanted {
-                    until: Some(read().time),
-                    since: Some(read().time),
-                    ..Wanted::default()
-                },
-                true,
-            ),
-        ];
-        for (wanted, fits) in wanted {
+        ] {
             assert_eq!(wanted.fits(&read(), false), fits, "{wanted:?}");
         }
         let refused = Delivery {
             outcome: Outcome::Refused("held".into()),
             ..read()
         };
-        assert!(
-            !Wanted {
-                delivered: true,
-                ..Wanted::default()
-            }
-            .fits(&refused, false)
-        );
+        assert!(!wanted(|w| w.delivered = true).fits(&refused, false));
     }
 
     #[test]
@@ -442,27 +396,13 @@ mod tests {
             },
         ]);
         let fits = |wanted: &Wanted| wanted.fits(&listing(), page.shows(wanted));
-        assert!(fits(&Wanted {
-            skill: Some(skill("b")),
-            set: Some(set('1')),
-            ..Wanted::default()
-        }));
-        assert!(!fits(&Wanted {
-            skill: Some(skill("b")),
-            set: Some(set('0')),
-            ..Wanted::default()
-        }));
-        assert!(!fits(&Wanted {
-            skill: Some(skill("c")),
-            ..Wanted::default()
-        }));
-        assert!(
-            !fits(&Wanted {
-                digest: Some(Digest::of(b"b")),
-                ..Wanted::default()
-            }),
-            "a listing hands over no file"
-        );
+        assert!(fits(&wanted(|w| (w.skill, w.set) = (Some(skill("b")), Some(set('1'))))));
+        assert!(!fits(
+            &wanted(|w| (w.skill, w.set) = (Some(skill("b")), Some(set('0'))))
+        ));
+        assert!(!fits(&wanted(|w| w.skill = Some(skill("c")))));
+        let file = wanted(|w| w.digest = Some(Digest::of(b"b")));
+        assert!(!fits(&file), "a listing hands over no file");
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest that has these raw bytes.
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The digest of what went into `hash`.
     pub(super) fn from_hash(hash: Sha256) -> Self {
         Self(hash.finalize().into())

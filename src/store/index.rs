@@ -1,4 +1,5 @@
-//! The index: what was heard of each origin, for quick starts. The only code that knows sled.
+//! The index: what was heard of each origin, for quick starts, and which segments hold deliveries of what. The only code
+//! that knows sled.
 //!
 //! Imports `durable` and `domain`. Nothing is true only here: the folder may be deleted at any time, and whatever fails is
 //! said in the log and gone without. sled 0.34 promises less than it says, so it stands behind a guard:
@@ -6,13 +7,15 @@
 //! 1. half-written snapshots are removed before it opens;
 //! 2. after that all its files and folders are flushed;
 //! 3. after each of its flushes, so is its log file, through our own descriptor;
-//! 4. each value is bound to its key by a checksum;
+//! 4. each value is bound to its key by a checksum; what only is there or not has none, and `audit verify` compares it;
 //! 5. values are at most 48 KiB, longer ones lie in pieces;
 //! 6. it opens, and is read through once, on a thread of its own, with a time limit, and a panic is caught;
 //! 7. when it has grown to many times its contents it is made anew;
 //! 8. the data folder's lock is taken first.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -62,6 +65,27 @@ pub struct ListingNote {
     /// The texts of entries that wait for their sizes (`repair = ["size"]`).
     #[serde(default)]
     pub unsized_entries: Vec<String>,
+}
+
+/// What a segment of deliveries holds: a kind, and the first bytes of a hash.
+pub(super) type SegmentKey = [u8; 9];
+
+/// The key of a segment that could not be read: it is looked into whatever is wanted.
+pub(super) const UNREADABLE: SegmentKey = [b'!'; 9];
+
+/// Before the keys of segments.
+const SEGMENTS: &[u8] = b"deliveries/";
+
+/// The name of the note about how far segments are indexed; no key of a segment is.
+const INDEXED: &str = "indexed-deliveries";
+
+/// How far the segments of deliveries are indexed: all those below a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Indexed {
+    /// The number.
+    pub(super) next: u64,
+    /// The digest of the last one of them.
+    pub(super) last: Option<Digest>,
 }
 
 impl ListingNote {
@@ -196,6 +220,99 @@ impl Index {
             && let Err(fault) = caught(|| self.put_pieces(db, label, &[]))
         {
             tracing::error!(%label, %fault, "going on without the index");
+            *sled = None;
+        }
+    }
+
+    /// How far segments are indexed; nothing without an index.
+    pub(super) fn indexed(&self) -> Option<Indexed> {
+        self.ask(indexed_in)
+    }
+
+    /// Notes what a segment holds, and that all up to it are indexed.
+    pub(super) fn put_segment(&self, segment: u64, digest: Digest, keys: &HashSet<SegmentKey>) {
+        self.change(|db| {
+            let mut batch = sled::Batch::default();
+            keys.iter().for_each(|key| batch.insert(segment_key(key, segment), &[]));
+            let next = segment.saturating_add(1).to_be_bytes();
+            batch.insert(INDEXED, seal(INDEXED, &[&next[..], digest.as_bytes()].concat()));
+            db.apply_batch(batch)?;
+            self.flush(db)
+        });
+    }
+
+    /// The indexed segments that have a key of each of these lists, and how far that goes; nothing when the index cannot
+    /// tell.
+    pub(super) fn segments_with(&self, wanted: &[Vec<SegmentKey>]) -> Option<(u64, BTreeSet<u64>)> {
+        self.ask(|db| {
+            let indexed = indexed_in(db)?;
+            let mut hits: Option<BTreeSet<u64>> = None;
+            for keys in wanted {
+                let some = segments_of(db, keys)?;
+                hits = Some(match hits {
+                    None => some,
+                    Some(hits) => hits.intersection(&some).copied().collect(),
+                });
+            }
+            let mut hits = hits.unwrap_or_default();
+            hits.extend(segments_of(db, &[UNREADABLE])?);
+            Ok((indexed.next, hits))
+        })
+    }
+
+    /// Says whether all of this is noted of a segment; without an index there is nothing to compare.
+    pub(super) fn has_segment(&self, segment: u64, keys: &HashSet<SegmentKey>) -> bool {
+        let has_all = self.ask(|db| {
+            for key in keys {
+                if !db.contains_key(segment_key(key, segment))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        has_all.unwrap_or(true)
+    }
+
+    /// Forgets segments, of each of which this is noted.
+    pub(super) fn forget_segments(&self, gone: &[(u64, HashSet<SegmentKey>)]) {
+        self.change(|db| {
+            for (segment, keys) in gone {
+                let mut batch = sled::Batch::default();
+                keys.iter().for_each(|key| batch.remove(segment_key(key, *segment)));
+                db.apply_batch(batch)?;
+            }
+            self.flush(db)
+        });
+    }
+
+    /// Forgets all segments.
+    pub(super) fn forget_all_segments(&self) {
+        self.change(|db| {
+            db.remove(INDEXED)?;
+            for key in db.scan_prefix(SEGMENTS).keys() {
+                db.remove(key?)?;
+            }
+            self.flush(db)
+        });
+    }
+
+    /// Asks the index, if there is one and it answers.
+    fn ask<T>(&self, question: impl FnOnce(&sled::Db) -> Result<T, Fault>) -> Option<T> {
+        let sled = self.sled.lock();
+        let db = sled.as_ref()?;
+        let answer = caught(|| question(db));
+        answer
+            .inspect_err(|fault| tracing::warn!(%fault, "what the index says of deliveries is not relied on"))
+            .ok()
+    }
+
+    /// Changes the index, or goes on without it.
+    fn change(&self, change: impl FnOnce(&sled::Db) -> Result<(), Fault>) {
+        let mut sled = self.sled.lock();
+        if let Some(db) = sled.as_ref()
+            && let Err(fault) = caught(|| change(db))
+        {
+            tracing::error!(%fault, "going on without the index");
             *sled = None;
         }
     }
@@ -344,6 +461,37 @@ fn get_from(db: Option<&sled::Db>, label: &Label) -> Result<Option<ListingNote>,
         return Err(Fault::Damaged(prefix(label)));
     }
     Ok(Some(serde_json::from_slice(&text)?))
+}
+
+fn indexed_in(db: &sled::Db) -> Result<Indexed, Fault> {
+    let Some(sealed) = db.get(INDEXED)? else {
+        return Ok(Indexed::default());
+    };
+    let damaged = || Fault::Damaged(INDEXED.to_owned());
+    let note = open_sealed(INDEXED, &sealed).ok_or_else(damaged)?;
+    let (next, digest) = note.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let digest = <[u8; 32]>::try_from(digest).map_err(|_| damaged())?;
+    Ok(Indexed {
+        next: u64::from_be_bytes(*next),
+        last: Some(Digest::from_bytes(digest)),
+    })
+}
+
+/// The segments that have one of these keys.
+fn segments_of(db: &sled::Db, keys: &[SegmentKey]) -> Result<BTreeSet<u64>, Fault> {
+    let mut segments = BTreeSet::new();
+    for key in keys {
+        for found in db.scan_prefix([SEGMENTS, key].concat()).keys() {
+            let found = found?;
+            let number = found.last_chunk::<8>().map(|number| u64::from_be_bytes(*number));
+            segments.extend(number);
+        }
+    }
+    Ok(segments)
+}
+
+fn segment_key(key: &SegmentKey, segment: u64) -> Vec<u8> {
+    [SEGMENTS, key, &segment.to_be_bytes()].concat()
 }
 
 /// A label has no `/`, so that no prefix is that of another one.

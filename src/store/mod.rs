@@ -9,6 +9,7 @@
 
 mod commit;
 mod content;
+mod deliveries;
 mod durable;
 mod error;
 mod evidence;
@@ -32,6 +33,8 @@ mod tiles;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +42,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use content::StoredFile;
+pub use deliveries::DeliveriesReport;
+pub use deliveries::Keep;
+pub use deliveries::Looked;
+pub use deliveries::NewDelivery;
+pub use deliveries::SegmentFault;
 pub use error::Error;
 pub use evidence::Consistency;
 pub use evidence::Point;
@@ -58,6 +66,7 @@ pub use tokens::InvalidTokenId;
 pub use tokens::TokenId;
 pub use tokens::TokenNote;
 
+use crate::domain::Delivery;
 use crate::domain::Digest;
 use crate::domain::Label;
 use crate::domain::Limits;
@@ -68,6 +77,7 @@ use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
 use crate::domain::Timestamp;
 use crate::domain::VerifiedFile;
+use crate::domain::Wanted;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Envelope;
 use crate::domain::audit::Leaf;
@@ -97,6 +107,7 @@ struct Inner {
     quarantine: Arc<quarantine::Quarantine>,
     content: content::Content,
     log: log::Log,
+    deliveries: deliveries::Deliveries,
     people: people::People,
     tokens: tokens::Tokens,
     index: index::Index,
@@ -130,6 +141,8 @@ pub struct RebuildReport {
     pub origins: u64,
     /// Their stored sets.
     pub sets: u64,
+    /// Segments of deliveries.
+    pub segments: u64,
 }
 
 impl Store {
@@ -157,6 +170,7 @@ impl Store {
             root.join("content"),
             options.limits.content_bytes,
         )?;
+        let deliveries = deliveries::Deliveries::open(Arc::clone(&disk), root.join("deliveries"))?;
         let people = people::People::open(Arc::clone(&disk), root.join("people"))?;
         let tokens = tokens::Tokens::open(Arc::clone(&disk), root.join("tokens"))?;
         let (index, kept) = index::Index::open(root);
@@ -165,6 +179,7 @@ impl Store {
             quarantine,
             content,
             log,
+            deliveries,
             people,
             tokens,
             index,
@@ -295,7 +310,17 @@ impl Store {
     ///
     /// [`Error::LogDamaged`], [`Error::Io`].
     pub fn replay(&self, each: &mut dyn FnMut(u64, &Leaf)) -> Result<u64, Error> {
-        self.0.log.replay(each)
+        if self.0.deliveries.is_heard() {
+            return self.0.log.replay(each);
+        }
+        // The log is gone through once at a start, not twice.
+        let mut known = deliveries::Known::default();
+        let leaves = self.0.log.replay(&mut |index, leaf| {
+            known.hear(index, &leaf.event);
+            each(index, leaf);
+        })?;
+        self.0.deliveries.adopt(known);
+        Ok(leaves)
     }
 
     /// Appends leaves under one checkpoint, all or none. When this returns they are durable.
@@ -332,6 +357,82 @@ impl Store {
     /// As [`Store::append`]; the old key goes on signing.
     pub fn rotate_key(&self, actor: Actor, note: Option<String>, now: Timestamp) -> Result<(u64, Leaf), Error> {
         self.0.log.rotate_key(actor, note, now)
+    }
+
+    /// Seals the deliveries that an earlier process left open. Without room that is put off.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::WritingStopped`], [`Error::LogDamaged`].
+    pub fn recover_deliveries(&self, now: Timestamp) -> Result<(), Error> {
+        self.0.deliveries.recover(&self.0.log, &self.0.index, now)
+    }
+
+    /// Writes deliveries, where the end of the process does not lose them; what is written leaves `waiting`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`]; what is still in `waiting` is not written.
+    pub fn write_deliveries(&self, waiting: &mut VecDeque<NewDelivery>, now: Timestamp) -> Result<(), Error> {
+        self.0.deliveries.write(&self.0.log, &self.0.index, waiting, now)
+    }
+
+    /// Flushes the deliveries that were written, so that they survive a power cut.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::WritingStopped`].
+    pub fn flush_deliveries(&self) -> Result<(), Error> {
+        self.0.deliveries.flush()
+    }
+
+    /// Seals the deliveries that were written: a file of their own, and its digest on the record.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::write_deliveries`]; asking again goes on where it stopped.
+    pub fn seal_deliveries(&self, now: Timestamp) -> Result<(), Error> {
+        self.0.deliveries.seal(&self.0.log, &self.0.index, now)
+    }
+
+    /// Removes the oldest deliveries that are kept no longer, a segment at a time and on the record; says how many segments.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::append`].
+    pub fn retire_deliveries(&self, keep: Keep, now: Timestamp) -> Result<u64, Error> {
+        self.0.deliveries.retire(&self.0.log, &self.0.index, keep, now)
+    }
+
+    /// Gives every delivery that is wanted, the oldest segment first, until `hear` has enough.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::LogDamaged`]; segments that are damaged are in the answer.
+    pub fn deliveries(
+        &self,
+        wanted: &Wanted,
+        hear: &mut dyn FnMut(&Delivery) -> ControlFlow<()>,
+    ) -> Result<Looked, Error> {
+        self.0.deliveries.look(&self.0.log, &self.0.index, wanted, hear)
+    }
+
+    /// Puts up to `most` more segments of deliveries into the index; says how many, which is fewer when all are there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogDamaged`], [`Error::Io`].
+    pub fn index_deliveries(&self, most: u64) -> Result<u64, Error> {
+        self.0.deliveries.fill_index(&self.0.log, &self.0.index, most)
+    }
+
+    /// Checks every segment of deliveries against its leaf, and that there is no other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk does not answer; what is wrong is in the report.
+    pub fn verify_deliveries(&self, progress: &mut dyn FnMut(Progress)) -> Result<DeliveriesReport, Error> {
+        self.0.deliveries.verify(&self.0.log, &self.0.index, progress)
     }
 
     /// The signed checkpoint over all leaves (C2SP tlog-checkpoint).
@@ -449,7 +550,9 @@ impl Store {
     /// [`Error::Io`] when the content cannot be listed.
     pub fn rebuild_index(&self) -> Result<RebuildReport, Error> {
         self.0.index.begin_anew();
-        self.fill_index()
+        let mut report = self.fill_index()?;
+        report.segments = self.index_deliveries(u64::MAX)?;
+        Ok(report)
     }
 
     /// Writes into an empty index when each origin was heard at the latest, by its stored sets.

@@ -40,7 +40,9 @@ fn options(dir: &Path) -> Options {
 }
 
 fn open(dir: &Path) -> Result<Store, Error> {
-    Store::open(&options(dir), NOW)
+    let store = Store::open(&options(dir), NOW)?;
+    store.recover_deliveries(NOW)?;
+    Ok(store)
 }
 
 /// A skill `name` with its files below it, beside a `SKILL.md` that is never stored here.
@@ -128,7 +130,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(super) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -151,13 +153,13 @@ fn overwrite(path: &Path, bytes: &[u8]) {
     rustix::fs::rename(&new, path).unwrap();
 }
 
-fn flip(path: &Path, at: usize) {
+pub(super) fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
     overwrite(path, &bytes);
 }
 
-fn cut(path: &Path, len: usize) {
+pub(super) fn cut(path: &Path, len: usize) {
     let bytes = fs::read(path).unwrap();
     overwrite(path, &bytes[..len]);
 }

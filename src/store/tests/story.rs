@@ -9,6 +9,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
 use super::*;
+use crate::domain::Endpoint;
+use crate::domain::Method;
+use crate::domain::Outcome;
+use crate::domain::Source;
 
 /// Skills that stories are about; a long URI lies in a sidecar.
 const SKILLS: usize = 4;
@@ -33,6 +37,8 @@ pub(super) enum Step {
     Quarantine,
     Listing,
     RemoveOrigin(usize),
+    Deliver,
+    Seal,
 }
 
 /// What was acknowledged.
@@ -47,13 +53,15 @@ pub(super) struct Model {
     heard: BTreeSet<Timestamp>,
     /// When the set of each skill was first seen.
     seen: BTreeMap<usize, Timestamp>,
+    /// When each delivery was made.
+    delivered: Vec<Timestamp>,
 }
 
 impl Step {
     /// Any step.
     pub(super) fn any(chance: &mut StdRng) -> Self {
         let skill = chance.random_range(0..SKILLS);
-        match chance.random_range(0..15) {
+        match chance.random_range(0..19) {
             0..2 => Self::PutSet(skill),
             2..4 => Self::PutFile(skill, chance.random_range(0..FILES)),
             4 => Self::PutFiles(skill),
@@ -61,8 +69,10 @@ impl Step {
             9 => Self::NewToken,
             10 => Self::RevokeToken,
             11 => Self::Person,
-            12 => Self::RotateKey,
-            13 => [Self::Quarantine, Self::Listing].choose(chance).copied().unwrap(),
+            12 => [Self::Quarantine, Self::Listing].choose(chance).copied().unwrap(),
+            13..16 => Self::Deliver,
+            16 => Self::Seal,
+            17 => Self::RotateKey,
             _ => Self::RemoveOrigin(skill),
         }
     }
@@ -84,6 +94,10 @@ impl Step {
             Self::Listing,
             Self::RemoveOrigin(0),
             Self::RotateKey,
+            Self::Deliver,
+            Self::Deliver,
+            Self::Seal,
+            Self::Deliver,
             Self::Append(1),
         ]
     }
@@ -135,6 +149,25 @@ fn bytes_of(skill: usize, file: usize) -> Vec<u8> {
 
 fn token_name(at: u64) -> String {
     format!("token {at}")
+}
+
+fn delivery(time: Timestamp) -> NewDelivery {
+    let delivery = Delivery {
+        time,
+        caller: format!("person1:{}", "a".repeat(64)),
+        endpoint: Endpoint(None),
+        method: Method::Read,
+        label: None,
+        uri: Some(format!("skill://x/{time}")),
+        skill: None,
+        digest: Some(Digest::of(b"x")),
+        set: None,
+        approval: None,
+        page: None,
+        outcome: Outcome::Delivered,
+        source: Some(Source::Memory),
+    };
+    NewDelivery { delivery, page: None }
 }
 
 fn quarantine_note(when: Timestamp) -> QuarantineNote {
@@ -197,6 +230,17 @@ impl Model {
                 after.heard.insert(now);
             }
             Step::RemoveOrigin(skill) => drop(store.remove_origin(&subject(skill).0.label)?),
+            Step::Deliver => {
+                let written = store.write_deliveries(&mut [delivery(now)].into(), now);
+                let written = written.and_then(|()| store.flush_deliveries());
+                store.0.log.settle();
+                written?;
+            }
+            Step::Seal => {
+                let sealed = store.seal_deliveries(now);
+                store.0.log.settle();
+                sealed?;
+            }
         }
         Ok(after)
     }
@@ -222,7 +266,8 @@ impl Model {
                 after.seen.remove(&skill);
                 after.files.retain(|(of, _)| *of != skill);
             }
-            Step::Append(_) | Step::RotateKey | Step::Person | Step::Quarantine | Step::Listing => {}
+            Step::Deliver => after.delivered.push(Timestamp::from_millis(NOW.as_millis() + at)),
+            Step::Append(_) | Step::RotateKey | Step::Person | Step::Quarantine | Step::Listing | Step::Seal => {}
         }
         after
     }
@@ -231,7 +276,12 @@ impl Model {
     /// is there wholly or not at all.
     pub(super) fn compare_answers(&self, after: &Self, store: &Store) -> Result<(), String> {
         let mut found = Vec::new();
-        let replayed = store.replay(&mut |_, leaf| found.push(leaf.clone()));
+        let replayed = store.replay(&mut |_, leaf| {
+            // Those come when a start finds deliveries that are not sealed.
+            if !matches!(leaf.event, Event::Sealed { .. }) {
+                found.push(leaf.clone());
+            }
+        });
         replayed.map_err(|error| error.to_string())?;
         if found != self.leaves && found != after.leaves {
             return Err(format!(
@@ -242,6 +292,7 @@ impl Model {
             ));
         }
         self.compare_content(after, store)?;
+        self.compare_deliveries(after, store)?;
         self.compare_callers(after, store)
     }
 
@@ -251,6 +302,11 @@ impl Model {
         let faults = faults(store);
         if !faults.is_empty() {
             return Err(format!("the log: {faults:?}"));
+        }
+        let deliveries = store.verify_deliveries(&mut |_| {});
+        let deliveries = deliveries.map_err(|error| error.to_string())?;
+        if !deliveries.is_sound() {
+            return Err(format!("deliveries: {:?}", deliveries.faults));
         }
         let report = store.verify(&mut |_| {}).map_err(|error| error.to_string())?;
         // Of a file that was on its way, the name may be on the disk before that of the note beside it.
@@ -292,6 +348,24 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    fn compare_deliveries(&self, after: &Self, store: &Store) -> Result<(), String> {
+        let mut found = Vec::new();
+        let looked = store.deliveries(&Wanted::default(), &mut |delivery| {
+            found.push(delivery.time);
+            ControlFlow::Continue(())
+        });
+        let looked = looked.map_err(|error| error.to_string())?;
+        found.sort_unstable();
+        if looked.damaged.is_empty() && (found == self.delivered || found == after.delivered) {
+            return Ok(());
+        }
+        let known = (&self.delivered, &after.delivered);
+        Err(format!(
+            "deliveries {found:?} are there, not {known:?}: {:?} is gone",
+            looked.damaged
+        ))
     }
 
     fn compare_callers(&self, after: &Self, store: &Store) -> Result<(), String> {
