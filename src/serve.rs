@@ -101,6 +101,7 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     let commands = shutdown.spawn(admin::serve_socket(socket, gateway.clone()));
     gateway.start_refreshers();
     gateway.start_recording();
+    gateway.start_keeping_deliveries();
 
     let listening = Listening {
         scheme,
@@ -118,6 +119,8 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
             tracing::error!(%error, "a listener ended by itself");
         }
     }
+    // Whatever answers from here on finds no place on the record, and is refused.
+    gateway.close_deliveries().await;
     let drained = shutdown.drain(DRAIN).await;
     if !drained.all {
         tracing::warn!(left = drained.left, "ended before everything had come to its end");

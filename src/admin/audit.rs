@@ -1,5 +1,6 @@
 //! What operators may ask of the record.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,10 +13,12 @@ use super::failure::Failure;
 use super::lines::Lines;
 use crate::domain::audit::Proof;
 use crate::gateway::By;
+use crate::gateway::DeliveryQuery;
 use crate::gateway::Gateway;
 use crate::gateway::Kept;
 use crate::gateway::LeafFilter;
 use crate::gateway::Point;
+use crate::gateway::Recorded;
 
 /// How often who follows the log is told of new leaves.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
@@ -57,6 +60,8 @@ pub enum Audit {
         /// Whether to go on with what comes, until the caller leaves.
         follow: bool,
     },
+    /// Give the deliveries that fit, one by one.
+    Deliveries(DeliveryQuery),
     /// Destroy the name behind a person's commitment.
     Forget {
         /// Whom.
@@ -83,7 +88,12 @@ impl Audit {
         match self {
             Self::Forget { .. } => Some("audit forget"),
             Self::RotateKey { .. } => Some("audit rotate-key"),
-            Self::Verify { .. } | Self::Key | Self::Prove { .. } | Self::Consistency { .. } | Self::Log { .. } => None,
+            Self::Verify { .. }
+            | Self::Key
+            | Self::Prove { .. }
+            | Self::Consistency { .. }
+            | Self::Log { .. }
+            | Self::Deliveries(_) => None,
         }
     }
 
@@ -96,6 +106,7 @@ impl Audit {
             Self::Prove { index } => value(&Proven::new(&gateway.prove(index).await?)?),
             Self::Consistency { old, new } => value(&gateway.consistency(&old, &new)),
             Self::Log { filter, follow } => give_leaves(gateway, &filter, follow, lines).await,
+            Self::Deliveries(query) => deliveries(gateway, &query, lines).await,
             Self::Forget { person } => value(&gateway.forget(&by, &person).await?),
         }
     }
@@ -107,7 +118,7 @@ async fn verify(gateway: &Gateway, from: Option<String>, key: Option<String>, li
         checkpoint: from.map(String::into_bytes),
         key: key.map_err(|why| Failure::usage(format!("--key is {why}")))?,
     };
-    let report = gateway.verify_log(kept, lines.counted()).await?;
+    let report = gateway.verify_record(kept, lines.counted()).await?;
     value(&Checked {
         intact: report.is_sound(),
         report: value(&report)?,
@@ -149,4 +160,18 @@ impl Proven {
             proof: String::from_utf8(proof.to_text()).map_err(|error| ours(&error))?,
         })
     }
+}
+
+/// Gives each delivery as a line, as fast as they are read.
+async fn deliveries(gateway: &Gateway, query: &DeliveryQuery, lines: &Lines) -> Result<Value, Failure> {
+    let lines = lines.clone();
+    let hear = move |recorded: Recorded| {
+        let item = serde_json::to_value(&recorded);
+        if item.is_ok_and(|item| lines.blocking_item(item)) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    };
+    value(&gateway.deliveries(query, hear).await?)
 }

@@ -273,7 +273,7 @@ impl Command {
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
             Self::Audit(audit) => audit.run(gateway, by(None), lines).await,
             Self::TokenNew { name } => {
-                let (id, secret) = gateway.new_token(&name).await?;
+                let (id, secret) = gateway.new_token(&by(None), &name).await?;
                 value(&NewToken {
                     id: id.to_string(),
                     secret,
@@ -281,7 +281,7 @@ impl Command {
             }
             Self::TokenList => value(&gateway.tokens()),
             Self::TokenRevoke { token } => value(&TokensRevoked {
-                revoked: gateway.revoke_tokens(&token).await?,
+                revoked: gateway.revoke_tokens(&by(None), &token).await?,
             }),
         }
     }
@@ -293,6 +293,12 @@ pub(super) fn value(of: &impl Serialize) -> Result<Value, Failure> {
 
 fn health(gateway: &Gateway) -> Result<Value, Failure> {
     let summary = gateway.summary();
+    if let Some(why) = &summary.deliveries.problem {
+        return Err(Failure::no(format!(
+            "{} deliveries wait, since they cannot be written: {why}",
+            summary.deliveries.waiting
+        )));
+    }
     if !summary.writing {
         return Err(Failure::no(
             "reads go on, but nothing can be written since a disk failure; look at the log and restart".to_owned(),

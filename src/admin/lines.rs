@@ -77,6 +77,11 @@ impl Lines {
         self.0.send(Event::Item(item)).await.is_ok()
     }
 
+    /// The same from a thread that may wait.
+    pub(super) fn blocking_item(&self, item: Value) -> bool {
+        self.0.blocking_send(Event::Item(item)).is_ok()
+    }
+
     /// The last word.
     pub(super) async fn end(self, outcome: Result<Value, Failure>) {
         let last = outcome.map_or_else(Event::Failed, Event::Done);

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use super::arguments::Skill;
 use super::arguments::When;
 use super::ask::Ask;
+use super::deliveries::Deliveries;
 use super::evidence;
 use super::leaves;
 use super::output::Output;
@@ -67,6 +68,8 @@ pub(super) enum Act {
         /// The later one.
         new: String,
     },
+    /// List who received what; what is named must all fit.
+    Deliveries(Deliveries),
     /// List decisions.
     Log(Wanted),
     /// Give decisions to other tools. What they make of it proves nothing: the log does.
@@ -128,6 +131,7 @@ impl Act {
             | Self::RotateKey { .. }
             | Self::Prove { .. }
             | Self::Consistency { .. }
+            | Self::Deliveries(_)
             | Self::Log(_)
             | Self::Export { .. }
             | Self::Follow(_)
@@ -156,9 +160,14 @@ impl Act {
                 let (old, new) = (evidence::point(&old)?, evidence::point(&new)?);
                 output.consistency(&ask.value(&Command::Audit(Audit::Consistency { old, new })).await?)
             }
+            Self::Deliveries(wanted) => wanted.list(ask, output, now).await,
             Self::Log(wanted) => {
-                let format = if output.is_json() { leaves::json } else { leaves::human };
-                give(ask, wanted.filter(now), false, format).await
+                let mut list = output.list("no such leaves");
+                let filter = wanted.filter(now);
+                let command = Command::Audit(Audit::Log { filter, follow: false });
+                let mut take = |item| list.give(item, |item| leaves::Shown::of(item).map(|leaf| leaves::human(&leaf)));
+                ask.each(&command, &mut take).await?;
+                list.end().map(|()| ExitCode::SUCCESS)
             }
             Self::Follow(wanted) => {
                 let format = if output.is_json() { leaves::json } else { leaves::human };

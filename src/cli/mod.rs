@@ -7,6 +7,7 @@
 mod arguments;
 mod ask;
 mod audit;
+mod deliveries;
 mod evidence;
 mod leaves;
 mod lock;

@@ -40,6 +40,41 @@ pub(super) struct Output {
 
 type Printed = Result<ExitCode, Failure>;
 
+/// A list whose items come one by one, too many to be held: as lines, or as one JSON array.
+pub(super) struct List {
+    json: bool,
+    nothing: &'static str,
+    given: u64,
+}
+
+impl List {
+    /// Prints an item: itself, or the line that `line` makes of it.
+    pub(super) fn give(
+        &mut self,
+        item: Value,
+        line: impl FnOnce(Value) -> Result<String, Failure>,
+    ) -> Result<(), Failure> {
+        let before = if self.given == 0 { "[" } else { "," };
+        self.given += 1;
+        let text = if self.json {
+            format!("{before}{item}\n")
+        } else {
+            line(item)?
+        };
+        write(text.as_bytes())
+    }
+
+    /// Ends the list.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        match (self.json, self.given) {
+            (true, 0) => write(b"[]\n"),
+            (true, _) => write(b"]\n"),
+            (false, 0) => write(format!("{}\n", self.nothing).as_bytes()),
+            (false, _) => Ok(()),
+        }
+    }
+}
+
 impl Output {
     pub(super) fn new(json: bool) -> Self {
         Self { json }
@@ -63,6 +98,15 @@ impl Output {
             text(typed.map_err(|error| Failure::ours(format!("an answer of ours has another form: {error}")))?)
         };
         write(out.as_bytes())
+    }
+
+    /// A list whose items come one by one; `nothing` stands for an empty one.
+    pub(super) fn list(&self, nothing: &'static str) -> List {
+        List {
+            json: self.json,
+            nothing,
+            given: 0,
+        }
     }
 
     pub(super) fn skills(&self, value: &Value) -> Printed {
@@ -302,7 +346,8 @@ impl Output {
                 .revoked
                 .map(|when| format!("  revoked {when}"))
                 .unwrap_or_default();
-            format!("{}  {}  {}{revoked}\n", token.id, token.created, plain(&token.name))
+            let by = token.by.as_deref().map(|by| format!("  by {by}")).unwrap_or_default();
+            format!("{}  {}  {}{by}{revoked}\n", token.id, token.created, plain(&token.name))
         };
         self.print(value, |tokens: Vec<TokenStatus>| tokens.iter().map(line).collect())?;
         Ok(ExitCode::SUCCESS)
@@ -319,10 +364,16 @@ impl Output {
     pub(super) fn health(&self, value: &Value) -> Printed {
         self.print(value, |health: Value| {
             let count = |name| health.get(name).and_then(Value::as_u64).unwrap_or_default();
+            let off = health.pointer("/deliveries/on").and_then(Value::as_bool) == Some(false);
             format!(
-                "ok: {} skills served, {} waiting for a decision\n",
+                "ok: {} skills served, {} waiting for a decision\n{}",
                 count("served"),
-                count("waiting")
+                count("waiting"),
+                if off {
+                    "DELIVERIES ARE NOT RECORDED (audit.deliveries = false)\n"
+                } else {
+                    ""
+                }
             )
         })?;
         Ok(ExitCode::SUCCESS)

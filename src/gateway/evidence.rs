@@ -15,10 +15,30 @@ use crate::domain::audit::Proof;
 use crate::domain::audit::TileName;
 use crate::domain::audit::TreeHash;
 use crate::domain::audit::clip;
+use crate::store::DeliveriesReport;
 use crate::store::EarlierKey;
 use crate::store::Kept;
 use crate::store::LogReport;
 use crate::store::Point;
+use crate::store::Progress;
+use crate::store::Store;
+
+/// What a check of the whole record found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordReport {
+    /// Of the log.
+    #[serde(flatten)]
+    pub log: LogReport,
+    /// Of the deliveries.
+    pub deliveries: DeliveriesReport,
+}
+
+impl RecordReport {
+    /// Says whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.log.is_sound() && self.deliveries.is_sound()
+    }
+}
 
 /// The keys of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,16 +93,25 @@ impl Covered {
 }
 
 impl Gateway {
-    /// Checks the whole log: every leaf, the tree, the signatures, each skill's chain, tiles and head, and that it goes on
-    /// from what was kept of it elsewhere.
+    /// Checks the whole record: of the log, every leaf, the tree, the signatures, each skill's chain, tiles and head, and that it
+    /// goes on from what was kept of it elsewhere; and every segment of deliveries against its leaf.
     ///
     /// # Errors
     ///
     /// [`Error::Store`] when the folder cannot be read.
-    pub async fn verify_log(&self, kept: Kept, tell: impl Fn(u64, u64) + Send + 'static) -> Result<LogReport, Error> {
-        self.0
-            .on_disk(move |store| store.verify_log(&kept, &mut |step| tell(step.done, step.total)))
-            .await
+    pub async fn verify_record(
+        &self,
+        kept: Kept,
+        tell: impl Fn(u64, u64) + Send + 'static,
+    ) -> Result<RecordReport, Error> {
+        let check = move |store: &Store| {
+            let mut tell = |step: Progress| tell(step.done, step.total);
+            Ok(RecordReport {
+                log: store.verify_log(&kept, &mut tell)?,
+                deliveries: store.verify_deliveries(&mut tell)?,
+            })
+        };
+        self.0.on_disk(check).await
     }
 
     /// The keys of the log.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::By;
+use super::Caller;
 use super::Error;
 use super::Gateway;
 use super::TokenStatus;
@@ -75,14 +77,15 @@ impl Gateway {
         self.0.on_disk(Store::rebuild_index).await
     }
 
-    /// Makes a token; its secret is told once.
+    /// Makes a token, which speaks for who makes it; its secret is told once, when it is on the record.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] when it cannot be written.
-    pub async fn new_token(&self, name: &str) -> Result<(TokenId, String), Error> {
-        let (name, now) = (name.to_owned(), self.0.clock.now());
-        self.0.on_disk(move |store| store.new_token(&name, now)).await
+    /// [`Error::Store`] when it cannot be written or recorded.
+    pub async fn new_token(&self, by: &By, name: &str) -> Result<(TokenId, String), Error> {
+        let (who, name, now) = (by.who.clone(), name.to_owned(), self.0.clock.now());
+        let make = move |store: &Store| store.new_token(&name, who.name(), now);
+        self.0.on_disk(make).await
     }
 
     /// The tokens, the oldest first.
@@ -92,33 +95,38 @@ impl Gateway {
                          name,
                          created,
                          revoked,
+                         by,
                          hash: _,
                      }| TokenStatus {
             id: id.to_string(),
             name,
             created,
             revoked,
+            by,
         };
         self.0.store.tokens().into_iter().map(shown).collect()
     }
 
-    /// Says whether a live token has this secret.
-    pub fn knows_token(&self, secret: &str) -> bool {
-        self.0.store.token_by_secret(secret).is_some()
+    /// Who shows this secret, if it is a live token's.
+    pub fn caller_with_token(&self, secret: &str) -> Option<Caller> {
+        let token = self.0.store.token_by_secret(secret)?;
+        Some(Caller::with_token(&token.id, &token.name))
     }
 
     /// Takes back, at once, the token with this id, or every live token of this name. Gives how many there were.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRecorded`] when they are dead in this process and that cannot be written.
-    pub async fn revoke_tokens(&self, id_or_name: &str) -> Result<u64, Error> {
+    /// [`Error::NotRecorded`] when they are dead in this process and that cannot be written or recorded.
+    pub async fn revoke_tokens(&self, by: &By, id_or_name: &str) -> Result<u64, Error> {
         let now = self.0.clock.now();
         let meant = |token: &TokenNote| token.id.to_string() == id_or_name || token.name == id_or_name;
         let (mut revoked, mut failed) = (0, None);
         for token in self.0.store.tokens().into_iter().filter(meant) {
             // One that cannot be written does not keep the others alive.
-            match self.0.on_disk(move |store| store.revoke_token(&token.id, now)).await {
+            let who = by.who.clone();
+            let revoke = move |store: &Store| store.revoke_token(&token.id, who.name(), now);
+            match self.0.on_disk(revoke).await {
                 Ok(ended) => revoked += u64::from(ended),
                 Err(error) => failed = failed.or(Some(error)),
             }

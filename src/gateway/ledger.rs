@@ -17,7 +17,7 @@ use super::catalog::Served;
 use super::observed::Observed;
 use super::observed::Sighting;
 use super::observed::Unreadable;
-use super::recall::Unrecorded;
+use super::recall::WaitingForRoom;
 use crate::domain::Circumstances;
 use crate::domain::Decision;
 use crate::domain::Label;
@@ -49,7 +49,7 @@ pub(super) struct Ledger {
     /// Closing decisions in force that the log does not have yet.
     pub(super) closed: BTreeMap<SkillKey, SkillState>,
     /// Those of them that are to be recorded when there is room.
-    pub(super) unrecorded: Unrecorded,
+    pub(super) unrecorded: WaitingForRoom,
     /// Entries of sets that are seen or approved.
     entries: HashMap<(Label, SetId), Arc<SkillEntry>>,
 }
@@ -80,6 +80,14 @@ impl Who {
             Self::Person(name) => store.person(name),
         }
     }
+
+    /// The name of the person, if it is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Gateway => None,
+            Self::Person(name) => Some(name),
+        }
+    }
 }
 
 impl By {
@@ -101,7 +109,7 @@ impl By {
 }
 
 impl Ledger {
-    pub(super) fn new(record: Record, unrecorded: Unrecorded) -> Self {
+    pub(super) fn new(record: Record, unrecorded: WaitingForRoom) -> Self {
         Self {
             record,
             origins: BTreeMap::new(),

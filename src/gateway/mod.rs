@@ -7,7 +7,9 @@
 //! Start reading at [`Gateway`], then `obtain` for the life of a read and `ledger` for the life of a decision.
 
 mod behind;
+mod caller;
 mod catalog;
+mod deliveries;
 mod evidence;
 mod keep;
 mod ledger;
@@ -17,6 +19,7 @@ mod observed;
 mod obtain;
 mod pull;
 mod recall;
+mod received;
 mod recent;
 mod recorded;
 mod refresh;
@@ -59,15 +62,23 @@ use crate::upstream;
 use crate::upstream::Upstream;
 
 use behind::Behind;
+pub use caller::Caller;
+pub use caller::is_called;
 pub use catalog::Catalog;
 pub use catalog::CatalogSkill;
 pub use catalog::Found;
 pub use catalog::OriginCatalog;
 pub use catalog::Served;
 pub use catalog::View;
+pub use deliveries::About;
+pub use deliveries::Asked;
+use deliveries::Deliveries;
+pub use deliveries::Recording;
+pub use deliveries::Unrecorded;
 pub use evidence::Consistent;
 pub use evidence::Covered;
 pub use evidence::LogKeys;
+pub use evidence::RecordReport;
 pub use evidence::Rotated;
 pub use ledger::By;
 use ledger::Ledger;
@@ -83,7 +94,10 @@ pub use pull::Pulled;
 pub use recall::ClosedSet;
 pub use recall::Recall;
 pub use recall::Recalled;
-use recall::Unrecorded;
+use recall::WaitingForRoom;
+pub use received::DeliveryQuery;
+pub use received::Receiver;
+pub use received::Recorded;
 use recent::Recent;
 pub use recorded::Forgotten;
 pub use recorded::LeafFilter;
@@ -141,6 +155,8 @@ struct Inner {
     flights: parking_lot::Mutex<HashMap<FlightKey, Flight>>,
     /// Fetched files that wait to be stored.
     behind: Behind,
+    /// Answers that wait to be written to the record.
+    deliveries: Deliveries,
     /// Skills that an origin said it does not have.
     unknown: Recent,
     /// Skills whose entries were asked for again since a host asked for a file that they do not list.
@@ -260,7 +276,7 @@ impl Gateway {
         let inner = Inner {
             memory: Memory::new(config.limits.memory_cache_bytes),
             limits: config.limits.clone(),
-            ledger: tokio::sync::Mutex::new(Ledger::new(record, Unrecorded::counted(Arc::clone(&unrecorded)))),
+            ledger: tokio::sync::Mutex::new(Ledger::new(record, WaitingForRoom::counted(Arc::clone(&unrecorded)))),
             unrecorded,
             turns: Turns::default(),
             changes: AtomicU64::default(),
@@ -268,6 +284,7 @@ impl Gateway {
             catalog: RwLock::default(),
             flights: parking_lot::Mutex::default(),
             behind: Behind::default(),
+            deliveries: Deliveries::new(config.audit.clone()),
             unknown: Recent::default(),
             looked_at: Recent::default(),
             asked_for: Recent::default(),
@@ -322,6 +339,7 @@ async fn open_store(options: &store::Options, clock: &Clock) -> Result<(Store, R
             for person in forgotten {
                 store.forget_person(&person)?;
             }
+            store.recover_deliveries(now)?;
             Ok((store, record))
         });
         match opened.await.map_err(|error| Error::Task(error.to_string()))? {

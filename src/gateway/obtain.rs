@@ -30,6 +30,7 @@ use crate::domain::SetId;
 use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
 use crate::domain::SkillState;
+use crate::domain::Source;
 use crate::domain::VerifiedFile;
 use crate::domain::audit::Event;
 use crate::domain::audit::clip;
@@ -47,7 +48,14 @@ const FAILURES_KEPT: usize = 10_000;
 const QUICK_BYTES: usize = 64 * 1024;
 
 /// A fetch under way, awaited by any number of requests.
-pub(super) type Flight = Shared<BoxFuture<'static, Result<Arc<VerifiedFile>, Unserved>>>;
+pub(super) type Flight = Shared<BoxFuture<'static, Result<Obtained, Unserved>>>;
+
+/// Verified bytes, and where they came from.
+#[derive(Clone)]
+pub(super) struct Obtained {
+    pub(super) file: Arc<VerifiedFile>,
+    source: Source,
+}
 
 /// What is being fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,12 +69,16 @@ pub(super) struct FlightKey {
 }
 
 impl Gateway {
-    /// The verified bytes of a file that `served` permits, ready to be sent.
+    /// The verified bytes of a file that `served` permits, ready to be sent, and where they came from.
     ///
     /// # Errors
     ///
     /// [`Unserved`], the reason to tell.
-    pub async fn read(&self, served: &Arc<Served>, resource: &Resource) -> Result<Arc<EncodedFile>, Unserved> {
+    pub async fn read(
+        &self,
+        served: &Arc<Served>,
+        resource: &Resource,
+    ) -> Result<(Arc<EncodedFile>, Source), Unserved> {
         let inner = &self.0;
         served.permit().check(inner.clock.now()).map_err(Unserved::Held)?;
         let key = FileKey {
@@ -77,10 +89,11 @@ impl Gateway {
         // A skill's own file proves its frontmatter too, so it is never answered by another file's equal bytes.
         let is_own = resource.uri == *served.key().uri.as_resource();
         if let Some(file) = inner.memory.get(&key).filter(|file| !is_own || file.is_own()) {
-            return Ok(file);
+            return Ok((file, Source::Memory));
         }
         let entry = served.permit().entry();
-        let file = inner.obtain(served.key(), entry, resource, Attempt::Ordinary).await?;
+        let obtained = inner.obtain(served.key(), entry, resource, Attempt::Ordinary);
+        let Obtained { file, source } = obtained.await?;
         let encoded = Arc::new(
             inner
                 .off_runtime(file.bytes().len(), move || EncodedFile::of(&file))
@@ -88,7 +101,7 @@ impl Gateway {
         );
         inner.memory.put(key, Arc::clone(&encoded));
         inner.still_served(served)?;
-        Ok(encoded)
+        Ok((encoded, source))
     }
 
     /// Asks the origin for a skill that the catalog does not know (S-35, H-21), and says why it is not served: whatever comes
@@ -189,7 +202,7 @@ impl Inner {
         entry: &Arc<SkillEntry>,
         resource: &Resource,
         attempt: Attempt,
-    ) -> Result<Arc<VerifiedFile>, Unserved> {
+    ) -> Result<Obtained, Unserved> {
         let key = FlightKey {
             attempt,
             skill: Arc::clone(skill),
@@ -212,13 +225,19 @@ impl Inner {
         let task = self.shutdown.spawn(async move {
             if let Some(outcome) = inner.read_disk(&key.skill, &entry, &resource).await.transpose() {
                 inner.flights.lock().remove(&key);
-                return outcome.map(Arc::new);
+                return outcome.map(|file| Obtained {
+                    file: Arc::new(file),
+                    source: Source::Disk,
+                });
             }
             let fetched = Box::pin(inner.fetch_verified(&key.skill, &entry, &resource, key.attempt)).await;
             match fetched.map(Arc::new) {
                 Ok(file) => {
                     inner.keep(key, &file).await;
-                    Ok(file)
+                    Ok(Obtained {
+                        file,
+                        source: Source::Fetched,
+                    })
                 }
                 Err(reason) => {
                     inner.flights.lock().remove(&key);

@@ -117,10 +117,11 @@ impl Gateway {
         if let Some(file) = inner.read_disk(skill, entry, resource).await.map_err(failed)? {
             return Ok((Arc::new(file), false));
         }
-        let file = inner
+        let obtained = inner
             .obtain(skill, entry, resource, Attempt::Probe)
             .await
             .map_err(failed)?;
+        let file = obtained.file;
         let (key, stored) = (Arc::clone(skill), Arc::clone(&file));
         inner.on_disk(move |store| store.put_file(&key, &stored)).await?;
         Ok((file, true))

@@ -65,13 +65,13 @@ pub struct ClosedSet {
 
 /// Closing decisions that are in force and wait for room in the log.
 #[derive(Debug, Default)]
-pub(super) struct Unrecorded {
+pub(super) struct WaitingForRoom {
     decisions: VecDeque<(By, Vec<Event>)>,
     /// How many there are, for who must not wait for the ledger.
     count: Arc<AtomicUsize>,
 }
 
-impl Unrecorded {
+impl WaitingForRoom {
     /// Counts with `count`.
     pub(super) fn counted(count: Arc<AtomicUsize>) -> Self {
         Self {

@@ -252,7 +252,7 @@ impl Gateway {
             .0
             .obtain(&Arc::new(key.clone()), &entry, resource, Attempt::Probe)
             .await;
-        obtained.map_err(failed)
+        obtained.map(|obtained| obtained.file).map_err(failed)
     }
 
     /// What differs between the set last approved and the one now seen; texts where both are stored.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::Gateway;
+use super::Recording;
 use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::ledger::Ledger;
@@ -123,6 +124,8 @@ pub struct TokenStatus {
     pub created: Timestamp,
     /// When it was taken back.
     pub revoked: Option<Timestamp>,
+    /// The person who made it, if that is known.
+    pub by: Option<String>,
 }
 
 /// The whole in a few numbers, for a person who starts the gateway.
@@ -136,6 +139,8 @@ pub struct Summary {
     pub writing: bool,
     /// Closing decisions that are in force and not yet on the record, since the disk has no room.
     pub unrecorded: usize,
+    /// How the record of deliveries is.
+    pub deliveries: Recording,
 }
 
 impl Gateway {
@@ -268,6 +273,7 @@ impl Gateway {
             waiting: skills().filter(waits).count(),
             writing: self.0.store.usage().writing_stopped.is_none(),
             unrecorded: self.0.unrecorded.load(Ordering::SeqCst),
+            deliveries: self.0.deliveries.recording(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
@@ -20,8 +21,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
 
 use crate::domain::Limits;
+use crate::gateway::Caller;
 use crate::shutdown::Shutdown;
 
 /// Bytes of a request's head.
@@ -85,8 +88,8 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             () = shutdown.begun() => break,
         };
-        let socket = match accepted {
-            Ok((socket, _peer)) => socket,
+        let (socket, caller) = match accepted {
+            Ok((socket, peer)) => (socket, Caller::at(peer.ip())),
             Err(error) => {
                 tracing::warn!(%error, "no connection could be accepted");
                 tokio::time::sleep(ACCEPT_REST).await;
@@ -110,7 +113,11 @@ pub async fn serve(
             } else {
                 &protocols.http1
             };
-            let service = TowerToHyperService::new(router);
+            // Who asks is known before the router is: without a token it is whoever has this address.
+            let service = TowerToHyperService::new(router.map_request(move |mut request: http::Request<Incoming>| {
+                request.extensions_mut().insert(caller.clone());
+                request
+            }));
             let connection = server.serve_connection(TokioIo::new(secured.stream), service);
             if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(%error, "a connection ended early");

@@ -1,4 +1,5 @@
-//! Who may speak at all: the Host that was meant, the page that asks, the token (base protocol §8.1, §21).
+//! Who may speak at all: the Host that was meant, the page that asks, the token (base protocol §8.1, §21). And who it is that
+//! speaks: whoever shows a token, else whoever has the address that `accept` saw.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use http::header::WWW_AUTHENTICATE;
 
 use crate::config::Auth;
 use crate::config::Server;
+use crate::gateway::Caller;
 use crate::gateway::Gateway;
 
 /// What requests must have before they are looked at.
@@ -44,14 +46,14 @@ impl Guard {
         }
     }
 
-    /// The refusal of a request, if it is refused.
-    fn refusal(&self, request: &Request) -> Option<Response> {
+    /// Who asks, or the refusal of a request.
+    fn admit(&self, request: &Request) -> Result<Caller, Box<Response>> {
         let headers = request.headers();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
         if !host.is_some_and(|host| self.is_our_host(host)) {
             let words = "this Host is not one that the gateway answers to; its operator can add it to server.hosts";
-            return Some((StatusCode::FORBIDDEN, words).into_response());
+            return Err(Box::new((StatusCode::FORBIDDEN, words).into_response()));
         }
         if let Some(origin) = headers.get(ORIGIN) {
             let known = origin
@@ -59,16 +61,18 @@ impl Guard {
                 .is_ok_and(|origin| self.may_ask(origin, host.unwrap_or_default()));
             if !known {
                 let words = "this Origin may not ask; the gateway's operator can add it to server.origins";
-                return Some((StatusCode::FORBIDDEN, words).into_response());
+                return Err(Box::new((StatusCode::FORBIDDEN, words).into_response()));
             }
         }
         match self.auth {
-            Auth::None => None,
-            Auth::Token if self.has_token(headers) => None,
-            Auth::Token => {
-                let challenge = [(WWW_AUTHENTICATE, "Bearer")];
-                Some((StatusCode::UNAUTHORIZED, challenge, "a valid token is needed").into_response())
+            Auth::None => {
+                let known = request.extensions().get::<Caller>().cloned();
+                known.ok_or_else(|| Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response()))
             }
+            Auth::Token => self.token(headers).ok_or_else(|| {
+                let challenge = [(WWW_AUTHENTICATE, "Bearer")];
+                Box::new((StatusCode::UNAUTHORIZED, challenge, "a valid token is needed").into_response())
+            }),
         }
     }
 
@@ -87,20 +91,23 @@ impl Guard {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    fn has_token(&self, headers: &HeaderMap) -> bool {
-        let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let secret = value.and_then(|value| {
-            let (scheme, secret) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-        });
-        secret.is_some_and(|secret| self.gateway.knows_token(secret))
+    fn token(&self, headers: &HeaderMap) -> Option<Caller> {
+        let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
+        let (scheme, secret) = value.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        self.gateway.caller_with_token(secret.trim())
     }
 }
 
-/// Lets a request through, or refuses it before anything of it is processed.
-pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    match guard.refusal(&request) {
-        Some(refusal) => refusal,
-        None => next.run(request).await,
+/// Lets a request through with who asks, or refuses it before anything of it is processed.
+pub(super) async fn check(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    match guard.admit(&request) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => *refusal,
     }
 }

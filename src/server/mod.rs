@@ -1,6 +1,6 @@
 //! The MCP listener: accept, TLS, guard, the skills lane, the SDK for the rest.
 //!
-//! Imports `domain`, `gateway` and the leaves. A request goes `accept` → `guard` (Host, Origin, token) → `lane`; what the
+//! Imports `domain`, `gateway` and the leaves. A request goes `accept` → `guard` (Host, Origin, token; who asks) → `lane`; what the
 //! lane does not own goes on to `rest`, the SDK's service, untouched. Outcomes become JSON-RPC in `lane::refusal` and
 //! nowhere else; no path, address or secret of ours is in the words sent.
 
@@ -13,6 +13,7 @@ mod rest;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
@@ -32,6 +33,7 @@ use http_body_util::Limited;
 
 use crate::config::Server;
 use crate::domain::Label;
+use crate::gateway::Caller;
 use crate::gateway::Gateway;
 use crate::gateway::View;
 
@@ -72,13 +74,18 @@ pub fn router(gateway: &Gateway, config: &Server, labels: &[Label], public: Rout
         .merge(public.layer(middleware::from_fn_with_state(open, guard::check)))
 }
 
-async fn merged(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    answer(&shared, &View::Merged, request).await
+async fn merged(State(shared): State<Arc<Shared>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    answer(&shared, &View::Merged, &caller, request).await
 }
 
-async fn of_origin(State(shared): State<Arc<Shared>>, Path(label): Path<String>, request: Request) -> Response {
+async fn of_origin(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(label): Path<String>,
+    request: Request,
+) -> Response {
     match label.parse().map(View::Origin) {
-        Ok(view) if shared.rest.contains_key(&view) => answer(&shared, &view, request).await,
+        Ok(view) if shared.rest.contains_key(&view) => answer(&shared, &view, &caller, request).await,
         Ok(_) | Err(_) => (StatusCode::NOT_FOUND, "no origin has this label").into_response(),
     }
 }
@@ -94,7 +101,7 @@ async fn only_post() -> Response {
 }
 
 /// Reads the body within its bounds, lets the lane answer, and hands what it does not own to the SDK.
-async fn answer(shared: &Shared, view: &View, request: Request) -> Response {
+async fn answer(shared: &Shared, view: &View, caller: &Caller, request: Request) -> Response {
     let limits = shared.gateway.limits();
     let (parts, body) = request.into_parts();
     let read = tokio::time::timeout(limits.request_time, Limited::new(body, limits.request_bytes).collect()).await;
@@ -110,7 +117,7 @@ async fn answer(shared: &Shared, view: &View, request: Request) -> Response {
         Ok(Err(_broken)) => return StatusCode::BAD_REQUEST.into_response(),
         Err(_elapsed) => return (StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive").into_response(),
     };
-    match shared.lane.answer(view, &parts.headers, &body).await {
+    match shared.lane.answer(view, caller, &parts.headers, &body).await {
         Outcome::Reply(reply) => reply.into_response(),
         Outcome::Pass => match shared.rest.get(view) {
             Some(rest) => rest::pass(rest, Request::from_parts(parts, Body::from(body))).await,

@@ -33,6 +33,7 @@ mod tiles;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -80,6 +81,7 @@ use crate::domain::VerifiedFile;
 use crate::domain::Wanted;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Envelope;
+use crate::domain::audit::Event;
 use crate::domain::audit::Leaf;
 use crate::domain::audit::Proof;
 use crate::domain::audit::SignedCheckpoint;
@@ -526,6 +528,16 @@ impl Store {
         self.0.people.name(actor)
     }
 
+    /// Says whether there is a commitment to a name.
+    pub fn knows_person(&self, name: &str) -> bool {
+        self.0.people.knows(name)
+    }
+
+    /// Every name that was not erased, by its commitment.
+    pub fn people(&self) -> HashMap<String, String> {
+        self.0.people.all()
+    }
+
     /// Keeps what was heard of an origin. A failure is in the log and nowhere else, since the index is never the truth.
     pub fn put_listing(&self, label: &Label, listing: &ListingNote) {
         self.0.index.put(label, listing);
@@ -582,13 +594,22 @@ impl Store {
         Ok(path)
     }
 
-    /// Makes a token for a caller; the secret is in the answer and nowhere else.
+    /// Makes a token for a caller, on the record before its secret is told; the secret is in the answer and nowhere else.
+    /// `by` is the person who makes it; without one it is the gateway itself.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
-    pub fn new_token(&self, name: &str, now: Timestamp) -> Result<(TokenId, String), Error> {
-        self.0.tokens.make(name, now)
+    /// As [`Store::append`]; then there is no token.
+    pub fn new_token(&self, name: &str, by: Option<&str>, now: Timestamp) -> Result<(TokenId, String), Error> {
+        let (note, secret) = self.0.tokens.make(name, by, now)?;
+        let token = note.id.to_string();
+        if let Err(error) = self.append_by(by, Event::TokenMade { token }, now) {
+            self.0.tokens.discard(&note);
+            return Err(error);
+        }
+        let id = note.id.clone();
+        self.0.tokens.let_in(note);
+        Ok((id, secret))
     }
 
     /// All tokens, the oldest first.
@@ -596,13 +617,29 @@ impl Store {
         self.0.tokens.all()
     }
 
-    /// Ends a token at once; says whether there was a live one.
+    /// Ends a token at once, then on the disk, then on the record; says whether there was a live one.
     ///
     /// # Errors
     ///
-    /// When it is in force in this process but not durable: [`Error::NoSpace`], [`Error::Io`], [`Error::WritingStopped`].
-    pub fn revoke_token(&self, id: &TokenId, now: Timestamp) -> Result<bool, Error> {
-        self.0.tokens.revoke(id, now)
+    /// When it is in force in this process but not durable or not recorded, as [`Store::append`]; asking again tries again.
+    pub fn revoke_token(&self, id: &TokenId, by: Option<&str>, now: Timestamp) -> Result<bool, Error> {
+        if !self.0.tokens.revoke(id, now)? {
+            return Ok(false);
+        }
+        let token = id.to_string();
+        self.append_by(by, Event::TokenRevoked { token }, now)?;
+        self.0.tokens.recorded(id);
+        Ok(true)
+    }
+
+    /// Appends what a person did, or the gateway itself.
+    fn append_by(&self, by: Option<&str>, event: Event, now: Timestamp) -> Result<(), Error> {
+        let leaf = NewLeaf {
+            actor: by.map_or(Ok(Actor::Gateway), |name| self.person(name))?,
+            event,
+            note: None,
+        };
+        self.append(vec![leaf], now).map(|_| ())
     }
 
     /// The live token with this secret.

@@ -96,6 +96,20 @@ impl People {
         Ok(Actor::Person(format!("{PREFIX}{hash}")))
     }
 
+    /// Says whether there is a commitment to a name.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.known.lock().hashes.contains_key(name)
+    }
+
+    /// Every name, by its commitment.
+    pub(super) fn all(&self) -> HashMap<String, String> {
+        let known = self.known.lock();
+        let named = known.names.iter();
+        named
+            .map(|(hash, name)| (format!("{PREFIX}{hash}"), name.clone()))
+            .collect()
+    }
+
     /// The files that open no commitment.
     pub(super) fn unreadable(&self) -> Result<Vec<PathBuf>, Error> {
         let mut unreadable = Vec::new();
@@ -170,6 +184,8 @@ mod tests {
         assert_eq!(again.name(&actor).as_deref(), Some("zoe"));
         assert_eq!(again.name(&Actor::Gateway), None);
         assert_eq!(again.known("zoe"), Some(actor.clone()));
+        assert!(again.knows("zoe") && !again.knows("eve"));
+        assert_eq!(again.all().get(&actor.to_string()).map(String::as_str), Some("zoe"));
         let Actor::Person(commitment) = &actor else { panic!() };
         assert!(!commitment.contains("zoe"));
         again.forget(commitment).unwrap();

@@ -59,6 +59,9 @@ pub struct TokenNote {
     /// When it was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
+    /// The person who made it, whom it speaks for; not known of those made by older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// The tokens of one data folder.
@@ -70,11 +73,23 @@ pub(super) struct Tokens {
     known: Mutex<HashMap<Digest, Token>>,
 }
 
-/// A token, and whether its file says the same of it.
+/// A token, and whether its file and the log say the same of it.
 #[derive(Debug)]
 struct Token {
     note: TokenNote,
     is_written: bool,
+    is_recorded: bool,
+}
+
+impl Token {
+    /// One that file and log know.
+    fn known(note: TokenNote) -> Self {
+        Self {
+            note,
+            is_written: true,
+            is_recorded: true,
+        }
+    }
 }
 
 impl Tokens {
@@ -84,10 +99,7 @@ impl Tokens {
         let mut known = HashMap::new();
         for name in durable::names(&dir)? {
             match read(&dir, &name)? {
-                Some(note) => {
-                    let (hash, is_written) = (note.hash, true);
-                    known.insert(hash, Token { note, is_written });
-                }
+                Some(note) => drop(known.insert(note.hash, Token::known(note))),
                 None => tracing::warn!(name, "a file in tokens/ is no token"),
             }
         }
@@ -98,8 +110,8 @@ impl Tokens {
         })
     }
 
-    /// Makes a token; its secret is in the answer and nowhere else.
-    pub(super) fn make(&self, name: &str, now: Timestamp) -> Result<(TokenId, String), Error> {
+    /// Makes a token, which opens nothing before it is [let in](Tokens::let_in); gives its secret, which is nowhere else.
+    pub(super) fn make(&self, name: &str, by: Option<&str>, now: Timestamp) -> Result<(TokenNote, String), Error> {
         let secret = format!(
             "{SECRET_PREFIX}{}",
             BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
@@ -110,11 +122,20 @@ impl Tokens {
             hash: Digest::of(secret.as_bytes()),
             created: now,
             revoked: None,
+            by: by.map(str::to_owned),
         };
         self.write(&note, Place::New)?;
-        let (id, hash, is_written) = (note.id.clone(), note.hash, true);
-        self.known.lock().insert(hash, Token { note, is_written });
-        Ok((id, secret))
+        Ok((note, secret))
+    }
+
+    /// Lets a token open, once it is on the record.
+    pub(super) fn let_in(&self, note: TokenNote) {
+        self.known.lock().insert(note.hash, Token::known(note));
+    }
+
+    /// Forgets a token that is not on the record.
+    pub(super) fn discard(&self, note: &TokenNote) {
+        self.disk.discard(&self.dir.join(file_name(&note.id)));
     }
 
     /// All tokens, the oldest first.
@@ -124,21 +145,30 @@ impl Tokens {
         notes
     }
 
-    /// Ends a token; says whether there was a live one. It ends at once, also when that cannot be made durable; then asking
-    /// again tries that again.
+    /// Ends a token; says whether there was a live one, or one whose end is not [recorded](Tokens::recorded). It ends at
+    /// once, also when that cannot be made durable; then asking again tries that again.
     pub(super) fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<bool, Error> {
         let mut known = self.known.lock();
         let Some(token) = known.values_mut().find(|token| &token.note.id == id) else {
             return Ok(false);
         };
-        if token.note.revoked.is_some() && token.is_written {
-            return Ok(false);
+        if token.note.revoked.is_none() {
+            token.note.revoked = Some(now);
+            (token.is_written, token.is_recorded) = (false, false);
         }
-        token.note.revoked.get_or_insert(now);
-        token.is_written = false;
-        self.write(&token.note, Place::Over)?;
-        token.is_written = true;
-        Ok(true)
+        if !token.is_written {
+            self.write(&token.note, Place::Over)?;
+            token.is_written = true;
+        }
+        Ok(!token.is_recorded)
+    }
+
+    /// Notes that the end of a token is on the record.
+    pub(super) fn recorded(&self, id: &TokenId) {
+        let mut known = self.known.lock();
+        if let Some(token) = known.values_mut().find(|token| &token.note.id == id) {
+            token.is_recorded = true;
+        }
     }
 
     /// The live token with this secret.
@@ -219,6 +249,14 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
+    /// Makes a token and lets it in.
+    fn made(tokens: &Tokens, name: &str) -> (TokenId, String) {
+        let (note, secret) = tokens.make(name, Some("uid:7"), NOW).unwrap();
+        assert_eq!(tokens.by_secret(&secret), None, "it opens nothing yet");
+        tokens.let_in(note.clone());
+        (note.id, secret)
+    }
+
     fn tokens(dir: &Path) -> Tokens {
         let disk = Arc::new(Disk::new(dir, "t"));
         disk.make_dir(&dir.join(durable::TMP)).unwrap();
@@ -229,8 +267,8 @@ mod tests {
     fn a_secret_opens_its_token_until_it_is_revoked_and_never_lies_on_disk() {
         let dir = tempfile::tempdir().unwrap();
         let first = tokens(dir.path());
-        let (id, secret) = first.make("ci", NOW).unwrap();
-        let (other, _) = first.make("bob", NOW).unwrap();
+        let (id, secret) = made(&first, "ci");
+        let (other, _) = made(&first, "bob");
         assert!(secret.starts_with(SECRET_PREFIX) && secret.len() == 47);
         for name in durable::names(&first.dir).unwrap() {
             let text = durable::read(&first.dir.join(name), 9_999).unwrap().unwrap();
@@ -240,7 +278,10 @@ mod tests {
         let again = tokens(dir.path());
         assert_eq!(again.by_secret(&secret).unwrap().name, "ci");
         assert_eq!(again.by_secret(&secret.replace(SECRET_PREFIX, "")), None);
+        assert_eq!(again.by_secret(&secret).unwrap().by.as_deref(), Some("uid:7"));
         assert!(again.revoke(&id, NOW).unwrap());
+        assert!(again.revoke(&id, NOW).unwrap(), "its end is not on the record");
+        again.recorded(&id);
         assert!(!again.revoke(&id, NOW).unwrap());
         assert!(!again.revoke(&"tok-0000000000000000".parse().unwrap(), NOW).unwrap());
         assert_eq!(again.by_secret(&secret), None);
@@ -254,24 +295,39 @@ mod tests {
     fn a_revocation_that_cannot_be_written_is_in_force_all_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let tokens = tokens(dir.path());
-        let (id, secret) = tokens.make("ci", NOW).unwrap();
+        let (id, secret) = made(&tokens, "ci");
         tokens.disk.stop("test");
         assert!(matches!(tokens.revoke(&id, NOW), Err(Error::WritingStopped)));
         assert_eq!(tokens.by_secret(&secret), None);
-        assert!(matches!(tokens.make("x", NOW), Err(Error::WritingStopped)));
+        assert!(matches!(tokens.make("x", None, NOW), Err(Error::WritingStopped)));
     }
 
     #[test]
     fn a_revocation_that_had_no_room_is_written_when_it_is_asked_for_again() {
         let dir = tempfile::tempdir().unwrap();
         let tokens = tokens(dir.path());
-        let (id, secret) = tokens.make("ci", NOW).unwrap();
+        let (id, secret) = made(&tokens, "ci");
         tokens.disk.watch.arm(0, rustix::io::Errno::NOSPC);
         assert!(matches!(tokens.revoke(&id, NOW), Err(Error::NoSpace { .. })));
         assert_eq!(tokens.by_secret(&secret), None);
         assert!(tokens.revoke(&id, NOW).unwrap());
-        assert!(!tokens.revoke(&id, NOW).unwrap());
         assert_eq!(self::tokens(dir.path()).by_secret(&secret), None);
+    }
+
+    #[test]
+    fn a_note_of_an_older_version_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = r#"{"id":"tok-0000000000000001","name":"ci","hash":"HASH","created":"2026-01-01T00:00:00.000Z"}"#;
+        let old = old.replace("HASH", &Digest::of(b"secret").to_string());
+        let note: serde_json::Value = serde_json::from_str(&old).unwrap();
+        let name = "tok-0000000000000001.json";
+        let first = tokens(dir.path());
+        let sealed = note::seal(name, &note);
+        first
+            .disk
+            .write(&first.dir.join(name), &sealed, durable::PRIVATE, Place::New)
+            .unwrap();
+        assert_eq!(tokens(dir.path()).by_secret("secret").unwrap().by, None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #![no_main]
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use libfuzzer_sys::fuzz_target;
 use portcullis::clock::Clock;
 use portcullis::config::Config;
 use portcullis::gateway::By;
+use portcullis::gateway::Caller;
 use portcullis::gateway::Gateway;
 use portcullis::gateway::Mode;
 use portcullis::gateway::Who;
@@ -87,6 +89,7 @@ fn request(bytes: &[u8]) -> (Request<Body>, &[u8]) {
         .header(HOST, "localhost")
         .header(CONTENT_TYPE, "application/json")
         .header("accept", "application/json, text/event-stream")
+        .extension(Caller::at(Ipv4Addr::LOCALHOST.into()))
         .body(Body::from(body.to_vec()))
         .expect("a request");
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {

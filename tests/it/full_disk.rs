@@ -39,11 +39,9 @@ async fn recorded(gateway: &Gateway, skill: &str) -> Vec<String> {
         .cli(&["audit", "log", "--json", "--skill", skill])
         .await
         .expect(0);
-    let action = |line: &str| {
-        let leaf: Value = serde_json::from_str(line).unwrap();
-        leaf["action"].as_str().unwrap().to_owned()
-    };
-    log.out.lines().map(action).collect()
+    let leaves = log.json();
+    let action = |leaf: &Value| leaf["action"].as_str().unwrap().to_owned();
+    leaves.as_array().unwrap().iter().map(action).collect()
 }
 
 #[tokio::test]

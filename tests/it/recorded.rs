@@ -18,8 +18,11 @@ fn me() -> String {
     format!("uid:{}", rustix::process::getuid().as_raw())
 }
 
-/// The lines of JSON that a command printed.
+/// The items of JSON that a command printed, in an array or one a line.
 fn lines(ended: &Ended) -> Vec<Value> {
+    if ended.out.starts_with('[') {
+        return ended.json().as_array().unwrap().clone();
+    }
     ended
         .out
         .lines()

@@ -12,20 +12,28 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use crate::domain;
 use crate::domain::Child;
 use crate::domain::Label;
+use crate::domain::Resource;
 use crate::domain::ResourceUri;
 use crate::domain::SKILL_FILE;
 use crate::domain::SkillKey;
 use crate::domain::SkillUri;
 use crate::domain::Timestamp;
 use crate::domain::children;
+use crate::domain::clip_uri;
 use crate::domain::mime_type;
 use crate::domain::quoted;
+use crate::gateway::About;
+use crate::gateway::Asked;
+use crate::gateway::Caller;
 use crate::gateway::Catalog;
 use crate::gateway::Found;
 use crate::gateway::Gateway;
+use crate::gateway::OriginCatalog;
 use crate::gateway::Served;
+use crate::gateway::Unrecorded;
 use crate::gateway::Unserved;
 use crate::gateway::View;
 
@@ -55,6 +63,12 @@ pub(super) enum Outcome {
     Pass,
 }
 
+/// An answer, and what the record has to say that it is about.
+struct Answered {
+    reply: Result<Reply, Refusal>,
+    about: About,
+}
+
 impl Lane {
     pub(super) fn new(gateway: Gateway) -> Self {
         Self {
@@ -63,8 +77,8 @@ impl Lane {
         }
     }
 
-    /// Answers a request of the skill family.
-    pub(super) async fn answer(&self, view: &View, headers: &HeaderMap, body: &[u8]) -> Outcome {
+    /// Answers a request of the skill family, once the answer is on the record.
+    pub(super) async fn answer(&self, view: &View, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> Outcome {
         let parsed = match Parsed::read(body) {
             Ok(parsed) => parsed,
             Err(refusal) => return Outcome::Reply(refusal.reply(None)),
@@ -79,28 +93,58 @@ impl Lane {
         if parsed.is_notification() {
             return Outcome::Reply(Reply::accepted());
         }
+        let asked = |uri: Option<&str>| Asked {
+            caller: caller.clone(),
+            view: view.clone(),
+            method: method.recorded(),
+            uri: uri.map(|uri| clip_uri(uri).into()),
+            about: About::default(),
+            outcome: domain::Outcome::Delivered,
+        };
         let request = match parsed.request(method, &Headers::new(headers)) {
             Ok(request) => request,
-            Err(refusal) => return Outcome::Reply(refusal.reply(parsed.id())),
+            Err(refusal) => {
+                let reply = self.recorded(asked(None), Answered::refused(refusal)).await;
+                return Outcome::Reply(reply.unwrap_or_else(|refusal| refusal.reply(parsed.id())));
+            }
         };
         let catalog = self.gateway.catalog();
-        let reply = match method {
+        let answered = match method {
             Method::SkillsList => self.list(&catalog, view, &request),
             Method::SkillsGet => self.get(&catalog, view, &request).await,
             Method::ResourcesRead => match self.read(&catalog, view, &request).await {
-                Some(reply) => reply,
+                Some(answered) => answered,
                 None => return Outcome::Pass,
             },
             Method::DirectoryRead => self.directory(&catalog, view, &request),
         };
+        let reply = self.recorded(asked(request.uri.as_deref()), answered).await;
         Outcome::Reply(reply.unwrap_or_else(|refusal| refusal.in_era(request.era, method).reply(Some(request.id))))
     }
 
+    /// Puts an answer on the record; one that cannot be recorded is not given.
+    async fn recorded(&self, asked: Asked, answered: Answered) -> Result<Reply, Refusal> {
+        let Answered { reply, about } = answered;
+        let outcome = match &reply {
+            Ok(_) => domain::Outcome::Delivered,
+            Err(refusal) => domain::Outcome::Refused(refusal.word().into()),
+        };
+        let recorded = self
+            .gateway
+            .record(Asked {
+                about,
+                outcome,
+                ..asked
+            })
+            .await;
+        recorded.map_err(|Unrecorded| Refusal::Unrecorded).and(reply)
+    }
+
     /// `skills/list`: what is served, by label and URI, a page at a time (S-29 … S-32).
-    fn list(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Result<Reply, Refusal> {
-        let after = match &request.cursor {
-            Some(text) => Some(self.cursors.open(view, text).ok_or(Refusal::Cursor)?),
-            None => None,
+    fn list(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Answered {
+        let after = request.cursor.as_deref().map(|text| self.cursors.open(view, text));
+        let Some(after) = after.map_or(Some(None), |place| place.map(Some)) else {
+            return Answered::refused(Refusal::Cursor);
         };
         let limits = self.gateway.limits();
         let (mut page, mut bytes) = (Vec::new(), 0);
@@ -129,31 +173,38 @@ impl Lane {
             .origins()
             .filter(|part| is_in(view, part.label()))
             .any(|part| part.is_stale());
-        Ok(writer.end(stale, ""))
+        let about = About {
+            page: Some(page.into_iter().cloned().collect()),
+            ..About::default()
+        };
+        Answered::served(writer.end(stale, ""), about)
     }
 
     /// `skills/get`: every served skill, listed or not, under exactly the URI asked for (S-33 … S-37).
-    async fn get(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Result<Reply, Refusal> {
-        let uri = request.uri()?;
-        let (part, resource) = catalog
-            .locate(view, uri)
-            .ok_or_else(|| self.unknown(catalog, view, uri))?;
-        let skill: SkillUri = resource
-            .as_str()
-            .parse()
-            .map_err(|_| self.unknown(catalog, view, uri))?;
-        let served = match part.skill(&skill) {
-            Some(known) => known.served(self.now()).map_err(|_| self.gateway.held(known)),
-            None => Err(match part.without_set(&skill) {
+    async fn get(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Answered {
+        let uri = match request.uri() {
+            Ok(uri) => uri,
+            Err(refusal) => return Answered::refused(refusal),
+        };
+        let located = catalog.locate(view, uri);
+        let skill = located.and_then(|(part, resource)| Some((part, resource.as_str().parse::<SkillUri>().ok()?)));
+        let Some((part, skill)) = skill else {
+            return Answered::refused(self.unknown(catalog, view, uri));
+        };
+        let refused = |reason| Answered::refused(Refusal::unserved(uri, part.label(), reason));
+        let Some(known) = part.skill(&skill) else {
+            return refused(match part.without_set(&skill) {
                 Some(reason) => reason.clone(),
                 None => self.ask(part.label(), skill).await,
-            }),
+            });
         };
-        let served = served.map_err(|reason| Refusal::unserved(uri, part.label(), reason))?;
+        let Ok(served) = known.served(self.now()) else {
+            return refused(self.gateway.held(known)).about(About::held(&known.key));
+        };
         let entry = served.entry_text(view);
         let mut writer = Writer::new(request, entry.len());
         writer.text("\"skill\":").piece(entry);
-        Ok(writer.end(part.is_stale(), served.provenance()))
+        Answered::served(writer.end(part.is_stale(), served.provenance()), About::of(served))
     }
 
     /// The refusal of a name that is none here. Links inside files are never rewritten, so it tells what they may mean.
@@ -175,67 +226,116 @@ impl Lane {
     }
 
     /// `resources/read` of a URI that the skill map owns (H-25 … H-36 stand behind it); none when it does not own it.
-    async fn read(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Option<Result<Reply, Refusal>> {
+    async fn read(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Option<Answered> {
         let uri = request.uri.as_deref()?;
         let located = catalog.locate(view, uri);
         let found = located
             .as_ref()
             .map(|(part, resource)| (*part, resource, part.find(resource, self.now())));
+        let refused = |part: &OriginCatalog, reason| Answered::refused(Refusal::unserved(uri, part.label(), reason));
         Some(match found {
-            Some((part, _, Found::File(served, file))) => match self.gateway.read(served, file).await {
-                Ok(content) => {
-                    let mut writer = Writer::new(request, content.members().len());
-                    writer
-                        .text("\"contents\":[{\"uri\":")
-                        .string(uri)
-                        .text(",")
-                        .piece(content.members())
-                        .text("}]");
-                    Ok(writer.end(part.is_stale(), served.provenance()))
-                }
-                Err(reason) => Err(Refusal::unserved(uri, part.label(), reason)),
-            },
-            Some((part, _, Found::Unlisted(served))) => Err(Refusal::unserved(
-                uri,
-                part.label(),
-                self.gateway.unlisted(served).await,
-            )),
-            Some((part, _, Found::Held(skill))) => Err(Refusal::unserved(uri, part.label(), self.gateway.held(skill))),
-            Some((part, _, Found::WithoutSet(reason))) => Err(Refusal::unserved(uri, part.label(), reason.clone())),
+            Some((part, _, Found::File(served, file))) => self.read_file(part, served, file, request).await,
+            Some((part, _, Found::Unlisted(served))) => {
+                refused(part, self.gateway.unlisted(served).await).about(About::held(served.key()))
+            }
+            Some((part, _, Found::Held(skill))) => {
+                refused(part, self.gateway.held(skill)).about(About::held(&skill.key))
+            }
+            Some((part, _, Found::WithoutSet(reason))) => refused(part, reason.clone()),
             Some(_) | None if !catalog.owns(view, uri) => return None,
             Some((part, resource, Found::Nothing)) => {
                 let reason = match resource.as_str().parse() {
                     Ok(skill) => self.ask(part.label(), skill).await,
                     Err(_) => Unserved::Unknown,
                 };
-                Err(Refusal::unserved(uri, part.label(), reason))
+                refused(part, reason)
             }
-            None => Err(self.unknown(catalog, view, uri)),
+            None => Answered::refused(self.unknown(catalog, view, uri)),
         })
     }
 
-    /// `resources/directory/read`, answered from the manifest (S-38 … S-41; no live view extends it, H-41).
-    fn directory(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Result<Reply, Refusal> {
-        let uri = request.uri()?;
-        if request.cursor.is_some() {
-            return Err(Refusal::Cursor);
+    /// One file of a served skill.
+    async fn read_file(
+        &self,
+        part: &OriginCatalog,
+        served: &Arc<Served>,
+        file: &Resource,
+        request: &Request<'_>,
+    ) -> Answered {
+        let uri = request.uri.as_deref().unwrap_or_default();
+        let about = About {
+            digest: Some(file.digest),
+            ..About::of(served)
+        };
+        match self.gateway.read(served, file).await {
+            Ok((content, source)) => {
+                let mut writer = Writer::new(request, content.members().len());
+                writer
+                    .text("\"contents\":[{\"uri\":")
+                    .string(uri)
+                    .text(",")
+                    .piece(content.members())
+                    .text("}]");
+                let reply = writer.end(part.is_stale(), served.provenance());
+                let source = Some(source);
+                Answered::served(reply, About { source, ..about })
+            }
+            Err(reason) => Answered::refused(Refusal::unserved(uri, part.label(), reason)).about(about),
         }
-        let (part, directory) = catalog.locate(view, uri).ok_or_else(|| Refusal::unknown(uri, None))?;
+    }
+
+    /// `resources/directory/read`, answered from the manifest (S-38 … S-41; no live view extends it, H-41).
+    fn directory(&self, catalog: &Catalog, view: &View, request: &Request<'_>) -> Answered {
+        let uri = match request.uri() {
+            Ok(uri) => uri,
+            Err(refusal) => return Answered::refused(refusal),
+        };
+        if request.cursor.is_some() {
+            return Answered::refused(Refusal::Cursor);
+        }
+        let Some((part, directory)) = catalog.locate(view, uri) else {
+            return Answered::refused(Refusal::unknown(uri, None));
+        };
         let read = |served| directory_of(view, served, &directory);
         let found = part
             .served_around(&directory, self.now())
             .find_map(|served| Some((served, read(served)?)));
         let Some((served, children)) = found else {
-            let reason = match part.find(&directory_probe(&directory), self.now()) {
-                Found::Held(skill) => self.gateway.held(skill),
-                Found::WithoutSet(reason) => reason.clone(),
-                Found::File(..) | Found::Unlisted(_) | Found::Nothing => Unserved::Unknown,
+            let refused = |reason| Answered::refused(Refusal::unserved(uri, part.label(), reason));
+            return match part.find(&directory_probe(&directory), self.now()) {
+                Found::Held(skill) => refused(self.gateway.held(skill)).about(About::held(&skill.key)),
+                Found::WithoutSet(reason) => refused(reason.clone()),
+                Found::File(..) | Found::Unlisted(_) | Found::Nothing => refused(Unserved::Unknown),
             };
-            return Err(Refusal::unserved(uri, part.label(), reason));
         };
         let mut writer = Writer::new(request, children.len());
         writer.text("\"resources\":[").text(&children).text("]");
-        Ok(writer.end(part.is_stale(), served.provenance()))
+        Answered::served(writer.end(part.is_stale(), served.provenance()), About::of(served))
+    }
+}
+
+impl Answered {
+    fn served(reply: Reply, about: About) -> Self {
+        Self {
+            reply: Ok(reply),
+            about,
+        }
+    }
+
+    fn refused(refusal: Refusal) -> Self {
+        let about = About {
+            label: refusal.origin().cloned(),
+            ..About::default()
+        };
+        Self {
+            reply: Err(refusal),
+            about,
+        }
+    }
+
+    /// The same about something that is known better.
+    fn about(self, about: About) -> Self {
+        Self { about, ..self }
     }
 }
 

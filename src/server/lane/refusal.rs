@@ -8,6 +8,7 @@ use super::request::Era;
 use super::request::Method;
 use super::request::SUPPORTED;
 use crate::domain::Label;
+use crate::gateway::Unrecorded;
 use crate::gateway::Unserved;
 
 /// Why a request of the skill family gets no result.
@@ -27,6 +28,8 @@ pub(super) enum Refusal {
     Version(String),
     /// A cursor that was never given out here.
     Cursor,
+    /// The answer cannot be recorded.
+    Unrecorded,
     /// Nothing is served under a URI.
     Unserved {
         /// As it was asked for.
@@ -44,6 +47,9 @@ pub(super) enum Refusal {
 
 /// Not found, in the words of older revisions (base protocol §12, §26).
 const LEGACY_NOT_FOUND: i32 = -32002;
+
+/// The word for what is our own fault.
+const INTERNAL: &str = "internal";
 
 impl Refusal {
     /// Nothing here has this name; `meant` does, if an origin itself calls it so.
@@ -84,10 +90,40 @@ impl Refusal {
         Reply::error(self.status(), id, &error.to_string())
     }
 
+    /// The word by which the record knows it.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Parse
+            | Self::Invalid(_)
+            | Self::Meta(_)
+            | Self::Params(_)
+            | Self::Header(_)
+            | Self::Version(_)
+            | Self::Cursor => "invalid",
+            Self::Unrecorded => INTERNAL,
+            Self::Unserved { reason, .. } => reason_word(reason),
+        }
+    }
+
+    /// The origin that it is about.
+    pub(super) fn origin(&self) -> Option<&Label> {
+        match self {
+            Self::Unserved { origin, .. } => origin.as_ref(),
+            Self::Parse
+            | Self::Invalid(_)
+            | Self::Meta(_)
+            | Self::Params(_)
+            | Self::Header(_)
+            | Self::Version(_)
+            | Self::Cursor
+            | Self::Unrecorded => None,
+        }
+    }
+
     fn status(&self) -> u16 {
         match self {
             Self::Parse | Self::Invalid(_) | Self::Meta(_) | Self::Header(_) | Self::Version(_) => 400,
-            Self::Params(_) | Self::Cursor | Self::Unserved { .. } => 200,
+            Self::Params(_) | Self::Cursor | Self::Unrecorded | Self::Unserved { .. } => 200,
         }
     }
 
@@ -98,6 +134,7 @@ impl Refusal {
             Self::Meta(_) | Self::Params(_) | Self::Cursor => -32602,
             Self::Header(_) => -32020,
             Self::Version(_) => -32022,
+            Self::Unrecorded => -32603,
             Self::Unserved {
                 reason, legacy_read, ..
             } => match reason {
@@ -122,6 +159,7 @@ impl Refusal {
             Self::Cursor => {
                 "this cursor was not given out here, or not since the last start; list from the beginning".to_owned()
             }
+            Self::Unrecorded => Unrecorded.to_string(),
             Self::Unserved {
                 uri,
                 reason,
@@ -151,6 +189,7 @@ impl Refusal {
                 }
                 Some(data)
             }
+            Self::Unrecorded => Some(json!({ "dev.portcullis/reason": INTERNAL })),
             Self::Parse | Self::Invalid(_) | Self::Meta(_) | Self::Params(_) | Self::Header(_) | Self::Cursor => None,
         }
     }
@@ -165,6 +204,6 @@ fn reason_word(reason: &Unserved) -> &'static str {
         Unserved::Mismatch(_) => "mismatch",
         Unserved::Missing | Unserved::OriginFault => "origin-fault",
         Unserved::OriginDown => "origin-down",
-        Unserved::Disk => "internal",
+        Unserved::Disk => INTERNAL,
     }
 }

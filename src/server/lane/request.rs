@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::refusal::Refusal;
+use crate::domain;
 
 /// Revisions in which each request says what it is.
 pub(super) const SUPPORTED: [&str; 1] = ["2026-07-28"];
@@ -269,6 +270,16 @@ fn decoded(value: &str) -> Result<Cow<'_, str>, Refusal> {
 }
 
 impl Method {
+    /// What the record calls it.
+    pub(super) fn recorded(self) -> domain::Method {
+        match self {
+            Self::SkillsList => domain::Method::List,
+            Self::SkillsGet => domain::Method::Get,
+            Self::ResourcesRead => domain::Method::Read,
+            Self::DirectoryRead => domain::Method::Directory,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::SkillsList => "skills/list",

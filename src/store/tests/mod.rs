@@ -848,7 +848,7 @@ fn answers_are_the_same_whatever_happens_to_the_index() {
     store.put_file(&key, &verified(&entry, "a", b"a", "x")).unwrap();
     store.put_set(&key, &entry, "dir", NOW).unwrap();
     store.append(vec![held("refunds")], NOW).unwrap();
-    let (id, secret) = store.new_token("ci", NOW).unwrap();
+    let (id, secret) = store.new_token("ci", Some("ada"), NOW).unwrap();
     drop(store);
     let index = dir.path().join("index");
     let harm: [&dyn Fn(); 4] = [
@@ -870,7 +870,7 @@ fn answers_are_the_same_whatever_happens_to_the_index() {
         assert!(store.usage().index_open);
         assert!(store.listing(&key.label).is_none_or(|note| note.heard == NOW));
         assert!(store.set(&key, entry.set()).is_some());
-        assert_eq!(leaves(&store).len(), 1);
+        assert_eq!(leaves(&store).len(), 2);
         assert_eq!(store.token_by_secret(&secret).unwrap().id, id);
         assert_eq!(store.usage().writing_stopped, None);
     }
