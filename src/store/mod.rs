@@ -48,6 +48,8 @@ pub use deliveries::Keep;
 pub use deliveries::Looked;
 pub use deliveries::NewDelivery;
 pub use deliveries::SegmentFault;
+#[cfg(test)]
+pub(crate) use durable::Watch;
 pub use error::Error;
 pub use evidence::Consistency;
 pub use evidence::Point;

@@ -5,6 +5,7 @@ mod approves;
 mod audits;
 mod config;
 mod crashes;
+mod delivers;
 mod deviations;
 mod doors;
 mod folders;

@@ -47,7 +47,7 @@ pub(super) use look::reading;
 #[cfg(test)]
 pub(super) use watch::Done;
 #[cfg(test)]
-pub(super) use watch::Watch;
+pub(crate) use watch::Watch;
 
 use super::error::Error;
 

@@ -566,3 +566,6 @@ fn delivery_of(time: Timestamp, caller: String, asked: Asked) -> Delivery {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;
