@@ -8,7 +8,7 @@
 //! 4. [`gateway`]: the use cases, where those three meet;
 //! 5. [`server`]: the MCP listener, and the skills lane in it;
 //! 6. [`admin`]: health, and commands over a socket;
-//! 7. [`cli`]: the command line, and [`serve`], which wires everything.
+//! 7. [`cli`]: the command line, and [`serve`] and [`witness`], which wire everything.
 //!
 //! [`config`], [`tls`], [`clock`], [`shutdown`] and [`telemetry`] are leaves that all but `domain` may use.
 
@@ -27,3 +27,4 @@ pub mod tls;
 pub mod upstream;
 
 pub use serve::serve;
+pub use serve::witness;

@@ -14,11 +14,16 @@ use crate::admin::Failure;
 use crate::admin::Fault;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::Log;
+use crate::domain::Limits;
 use crate::gateway;
 use crate::gateway::Gateway;
 use crate::gateway::Mode;
+use crate::gateway::Witness;
+use crate::gateway::WitnessOptions;
 use crate::server;
 use crate::shutdown::Shutdown;
+use crate::telemetry;
 use crate::telemetry::chain;
 use crate::tls;
 
@@ -32,10 +37,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(3);
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// The gateway did not open.
-    #[error("the gateway cannot open")]
+    #[error("it cannot open")]
     Open(#[from] Box<gateway::Error>),
     /// A listener did not come about.
-    #[error("the gateway cannot listen")]
+    #[error("it cannot listen")]
     Listen(#[from] server::Error),
     /// The admin socket did not come about.
     #[error("the gateway cannot take commands")]
@@ -125,6 +130,38 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     if !drained.all {
         tracing::warn!(left = drained.left, "ended before everything had come to its end");
     }
+    Ok(())
+}
+
+/// Runs a witness of other logs until SIGTERM or SIGINT. Prints its key, then `ready witness=<url>` once it listens.
+///
+/// # Errors
+///
+/// [`Failure`] when it could not begin.
+pub async fn witness(options: WitnessOptions) -> Result<(), Failure> {
+    telemetry::init(&Log::default()).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Box::pin(run_witness(&options)).await?)
+}
+
+async fn run_witness(options: &WitnessOptions) -> Result<(), Error> {
+    let shutdown = Shutdown::new();
+    shutdown.on_signals()?;
+    let opened = Witness::open(options, Clock::system()).await;
+    let witness = opened.map_err(Box::new)?;
+    let (listener, address) = server::bind(options.listen).await?;
+    let (end, router) = (shutdown.clone(), admin::witness_router(&witness));
+    let serving = shutdown.spawn(async move { server::serve(listener, None, router, &Limits::default(), end).await });
+    {
+        let mut out = stdout().lock();
+        writeln!(out, "{}\nready witness=http://{address}", witness.key())?;
+        out.flush()?;
+    }
+    shutdown.begun().await;
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "the listener ended by itself");
+    }
+    let drained = shutdown.drain(DRAIN).await;
+    tracing::debug!(?drained, "the witness ends");
     Ok(())
 }
 

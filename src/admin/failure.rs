@@ -92,6 +92,7 @@ fn fault_of(error: &Error) -> Fault {
         | Error::NoPerson(_)
         | Error::NoSkill(_)
         | Error::NoLeaf { .. }
+        | Error::NotWitnessed { .. }
         | Error::Refused { .. }
         | Error::NoSet { .. } => Fault::No,
         Error::NotRecorded(_) | Error::Upstream { .. } => Fault::Unknown,

@@ -12,6 +12,7 @@ mod health;
 mod lines;
 mod socket;
 mod tiles;
+mod witness;
 
 pub use audit::Audit;
 pub use audit::Proven;
@@ -34,3 +35,4 @@ pub use socket::Error as SocketError;
 pub use socket::bind as bind_socket;
 pub use socket::serve as serve_socket;
 pub use tiles::router as log_router;
+pub use witness::router as witness_router;

@@ -1,5 +1,6 @@
 //! `audit …`: looks at the record.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use crate::domain::Label;
 use crate::domain::Timestamp;
 use crate::domain::audit::VerifierKey;
 use crate::gateway::LeafFilter;
+use crate::gateway::WitnessOptions;
 
 /// Looks at the record.
 #[derive(Debug, Subcommand)]
@@ -67,6 +69,21 @@ pub(super) enum Act {
         old: String,
         /// The later one.
         new: String,
+    },
+    /// Witness other logs until SIGTERM or SIGINT: cosign each checkpoint that goes on from the last. Needs no gateway.
+    Witness {
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: SocketAddr,
+        /// The folder for the witness's key and what it cosigned; made if it is missing.
+        #[arg(long, value_name = "DIR")]
+        state: PathBuf,
+        /// The key of a log to witness; may be given several times.
+        #[arg(long, value_name = "VKEY", required = true)]
+        log: Vec<VerifierKey>,
+        /// The name of the witness's key, when that is made.
+        #[arg(long, value_name = "NAME", default_value = "portcullis/witness")]
+        name: String,
     },
     /// List who received what; what is named must all fit.
     Deliveries(Deliveries),
@@ -135,7 +152,28 @@ impl Act {
             | Self::Log(_)
             | Self::Export { .. }
             | Self::Follow(_)
-            | Self::Forget { .. } => None,
+            | Self::Forget { .. }
+            | Self::Witness { .. } => None,
+        }
+    }
+
+    /// How a witness is to be run, if that is what this asks for.
+    pub(super) fn witness(&self) -> Option<WitnessOptions> {
+        if let Self::Witness {
+            listen,
+            state,
+            log,
+            name,
+        } = self
+        {
+            Some(WitnessOptions {
+                listen: *listen,
+                state: state.clone(),
+                logs: log.clone(),
+                name: name.clone(),
+            })
+        } else {
+            None
         }
     }
 
@@ -156,6 +194,7 @@ impl Act {
                 output.proven(&proven, out.as_deref())
             }
             Self::Check { file, key, witness } => evidence::check(output, &file, &key, &witness),
+            Self::Witness { .. } => Err(Failure::ours("a witness is no command to ask for".to_owned())),
             Self::Consistency { old, new } => {
                 let (old, new) = (evidence::point(&old)?, evidence::point(&new)?);
                 output.consistency(&ask.value(&Command::Audit(Audit::Consistency { old, new })).await?)

@@ -31,6 +31,7 @@ use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::gateway::Mode;
 use crate::gateway::SkillDetails;
+use crate::gateway::WitnessOptions;
 use crate::telemetry;
 use crate::tls;
 
@@ -41,11 +42,14 @@ use arguments::Verb;
 use ask::Ask;
 use output::Output;
 
-/// Reads the arguments, does what they say, and gives the exit code. `serve` is handed in, since it stands above.
-pub fn main<S, F>(serve: S) -> ExitCode
+/// Reads the arguments, does what they say, and gives the exit code. `serve` and `witness`, which listen, are handed in,
+/// since they stand above.
+pub fn main<S, F, W, G>(serve: S, witness: W) -> ExitCode
 where
     S: FnOnce(Config, Mode) -> F,
     F: Future<Output = Result<(), Failure>>,
+    W: FnOnce(WitnessOptions) -> G,
+    G: Future<Output = Result<(), Failure>>,
 {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -60,7 +64,7 @@ where
         Err(error) => return told(&Failure::ours(format!("the runtime cannot be made: {error}"))),
     };
     tls::install_provider();
-    match runtime.block_on(Box::pin(run(arguments, serve))) {
+    match runtime.block_on(Box::pin(run(arguments, serve, witness))) {
         Ok(code) => code,
         Err(failure) => told(&failure),
     }
@@ -73,10 +77,12 @@ fn told(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.fault.exit_code())
 }
 
-async fn run<S, F>(arguments: Arguments, serve: S) -> Result<ExitCode, Failure>
+async fn run<S, F, W, G>(arguments: Arguments, serve: S, witness: W) -> Result<ExitCode, Failure>
 where
     S: FnOnce(Config, Mode) -> F,
     F: Future<Output = Result<(), Failure>>,
+    W: FnOnce(WitnessOptions) -> G,
+    G: Future<Output = Result<(), Failure>>,
 {
     if let Verb::Serve { offline } = arguments.verb {
         let config = Config::load(&arguments.config).map_err(|invalid| Failure::usage(invalid.to_string()))?;
@@ -86,10 +92,13 @@ where
             .map(|()| ExitCode::SUCCESS);
     }
     let output = Output::new(arguments.json);
-    if let Verb::Audit { act } = &arguments.verb
-        && let Some(done) = act.run_alone(&output)
-    {
-        return done;
+    if let Verb::Audit { act } = &arguments.verb {
+        if let Some(done) = act.run_alone(&output) {
+            return done;
+        }
+        if let Some(options) = act.witness() {
+            return Box::pin(witness(options)).await.map(|()| ExitCode::SUCCESS);
+        }
     }
     let ask = Ask::new(&arguments.config)?;
     carry_out(&ask, &output, arguments.verb).await

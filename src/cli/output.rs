@@ -365,16 +365,20 @@ impl Output {
         self.print(value, |health: Value| {
             let count = |name| health.get(name).and_then(Value::as_u64).unwrap_or_default();
             let off = health.pointer("/deliveries/on").and_then(Value::as_bool) == Some(false);
-            format!(
-                "ok: {} skills served, {} waiting for a decision\n{}",
+            let mut text = format!(
+                "ok: {} skills served, {} waiting for a decision\n",
                 count("served"),
-                count("waiting"),
-                if off {
-                    "DELIVERIES ARE NOT RECORDED (audit.deliveries = false)\n"
-                } else {
-                    ""
-                }
-            )
+                count("waiting")
+            );
+            let witnesses = health.get("witnesses").and_then(Value::as_array);
+            witnesses
+                .into_iter()
+                .flatten()
+                .for_each(|witness| text.push_str(&standing(witness)));
+            if off {
+                text.push_str("DELIVERIES ARE NOT RECORDED (audit.deliveries = false)\n");
+            }
+            text
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -386,6 +390,20 @@ impl Output {
         let read = stdin().lock().read_line(&mut answer);
         read.map_err(|error| Failure::usage(format!("the terminal cannot be read: {error}")))?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}
+
+/// How a witness of the log stands, for a person.
+fn standing(witness: &Value) -> String {
+    let word = |name| witness.get(name).and_then(Value::as_str).map(plain);
+    let (name, error) = (word("name").unwrap_or_default(), word("error"));
+    let leaves = witness.get("cosigned").and_then(Value::as_u64).unwrap_or_default();
+    match word("lacking_since") {
+        None => format!("witness {name}: cosigned all {leaves} leaves\n"),
+        Some(since) => {
+            let why = error.map(|error| format!(": {error}")).unwrap_or_default();
+            format!("witness {name}: cosigned {leaves} leaves, and not the newest since {since}{why}\n")
+        }
     }
 }
 

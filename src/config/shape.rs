@@ -182,6 +182,16 @@ impl Server {
     }
 }
 
+impl Default for Log {
+    /// What holds without a file.
+    fn default() -> Self {
+        Self {
+            level: Level::Info,
+            format: LogFormat::Human,
+        }
+    }
+}
+
 impl Admin {
     /// Where operators find the gateway unless the file says otherwise.
     pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8789);

@@ -184,10 +184,11 @@ impl Gateway {
     /// The newest checkpoint, with the cosignatures that there are for it (C2SP tlog-checkpoint).
     pub fn checkpoint(&self) -> Vec<u8> {
         let newest = self.0.store.checkpoint();
-        let cosigned = self.0.store.cosigned().map(|signed| signed.to_bytes());
+        let known = [self.0.witnessing.collected(), self.0.store.cosigned()];
+        let known = known.into_iter().flatten().map(|signed| signed.to_bytes());
         // Cosignatures stand after what the log itself wrote.
-        let same = |cosigned: &Vec<u8>| cosigned.starts_with(&newest);
-        cosigned.filter(same).unwrap_or(newest)
+        let same = known.filter(|cosigned| cosigned.starts_with(&newest));
+        same.max_by_key(Vec::len).unwrap_or(newest)
     }
 
     /// The newest checkpoint that witnesses have cosigned, if there is one.

@@ -27,6 +27,8 @@ mod review;
 mod status;
 mod turns;
 mod unserved;
+mod witness;
+mod witnessing;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -114,6 +116,10 @@ pub use status::Summary;
 pub use status::TokenStatus;
 use turns::Turns;
 pub use unserved::Unserved;
+pub use witness::Witness;
+pub use witness::WitnessOptions;
+pub use witnessing::WitnessStatus;
+use witnessing::Witnessing;
 
 /// How often a held data folder is tried again: it is refused within a second.
 const LOCK_WAITS: u32 = 4;
@@ -165,6 +171,8 @@ struct Inner {
     asked_for: Recent,
     /// People who are on the record as having come in since the start; held for a look-up.
     came_in: parking_lot::Mutex<HashSet<String>>,
+    /// Who is asked to cosign the log.
+    witnessing: Witnessing,
     /// Failures already on the record, so that a host cannot fill it by asking again; held for a look-up.
     failures: parking_lot::Mutex<HashSet<String>>,
 }
@@ -195,6 +203,16 @@ pub enum Error {
     /// Nothing is known of this skill.
     #[error("no such skill: {0}")]
     NoSkill(SkillKey),
+    /// Witnesses are required, and too few have cosigned the newest checkpoint.
+    #[error("nothing is opened before {quorum} witnesses have cosigned the log's {size} leaves; not yet: {lacking}")]
+    NotWitnessed {
+        /// Leaves under the newest checkpoint.
+        size: u64,
+        /// How many have to.
+        quorum: usize,
+        /// Who has not, and why.
+        lacking: String,
+    },
     /// The log is not so long.
     #[error("the log has no leaf {index}")]
     NoLeaf {
@@ -290,13 +308,18 @@ impl Gateway {
             asked_for: Recent::default(),
             came_in: parking_lot::Mutex::default(),
             failures: parking_lot::Mutex::default(),
+            witnessing: Witnessing::new(&config.audit, &store)?,
             store,
             clock,
             shutdown,
             origins,
         };
         inner.configure().await?;
-        Ok(Self(Arc::new(inner)))
+        let gateway = Self(Arc::new(inner));
+        if !mode.offline {
+            gateway.start_witnessing();
+        }
+        Ok(gateway)
     }
 
     /// The snapshot that requests are answered from.

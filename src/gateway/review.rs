@@ -97,6 +97,7 @@ impl Gateway {
         set: SetId,
         expires: Option<Timestamp>,
     ) -> Result<Decided, Error> {
+        self.witnessed().await?;
         let inner = &self.0;
         let _turn = inner.turns.of_skill(key).await;
         let event = {
@@ -174,6 +175,7 @@ impl Gateway {
     ///
     /// [`Error::NoOrigin`] when the label is not configured.
     pub async fn accept_origin(&self, by: &By, label: &Label) -> Result<bool, Error> {
+        self.witnessed().await?;
         let inner = &self.0;
         let _turn = inner.turns.of_origin(label).await;
         let mut ledger = inner.ledger.lock().await;

@@ -13,6 +13,7 @@ use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::ledger::Ledger;
 use super::observed::Observed;
+use super::witnessing::WitnessStatus;
 use crate::domain::Digest;
 use crate::domain::Finding;
 use crate::domain::Json;
@@ -141,6 +142,8 @@ pub struct Summary {
     pub unrecorded: usize,
     /// How the record of deliveries is.
     pub deliveries: Recording,
+    /// The witnesses of the log.
+    pub witnesses: Vec<WitnessStatus>,
 }
 
 impl Gateway {
@@ -274,6 +277,7 @@ impl Gateway {
             writing: self.0.store.usage().writing_stopped.is_none(),
             unrecorded: self.0.unrecorded.load(Ordering::SeqCst),
             deliveries: self.0.deliveries.recording(),
+            witnesses: self.witnesses(),
         }
     }
 }

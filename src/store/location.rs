@@ -124,7 +124,8 @@ fn begin(disk: &Disk, dir: &Path, made_now: bool) -> Result<String, Error> {
     Ok(id)
 }
 
-fn lock(dir: &Path, now: Timestamp) -> Result<File, Error> {
+/// Takes the lock of a folder, and writes down who holds it.
+pub(super) fn lock(dir: &Path, now: Timestamp) -> Result<File, Error> {
     let path = dir.join(LOCK);
     let file = Disk::lock_file(&path)?;
     match file.try_lock() {

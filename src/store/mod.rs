@@ -31,6 +31,7 @@ mod scrub;
 mod sets;
 mod tiles;
 mod tokens;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -68,6 +69,7 @@ pub use scrub::VerifyReport;
 pub use tokens::InvalidTokenId;
 pub use tokens::TokenId;
 pub use tokens::TokenNote;
+pub use witness::WitnessFolder;
 
 use crate::domain::Delivery;
 use crate::domain::Digest;

@@ -28,6 +28,7 @@ mod shuts_down;
 mod support;
 mod tls;
 mod verifies;
+mod witnesses;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -10,6 +10,7 @@ mod event;
 mod proof;
 mod tile;
 mod tree;
+mod witness;
 
 use std::fmt;
 
@@ -42,6 +43,10 @@ pub use tile::TileKind;
 pub use tile::TileName;
 pub use tlog_tiles::tlog::Hash as TreeHash;
 pub use tree::Tree;
+pub use witness::AddCheckpoint;
+pub use witness::MAX_REQUEST_BYTES;
+pub use witness::Refused;
+pub use witness::Seen;
 
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;

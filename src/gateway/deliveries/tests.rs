@@ -74,7 +74,13 @@ async fn with_a_full_disk_answers_leave_until_the_queue_is_full_and_again_when_t
     assert_eq!(gateway.0.deliveries.recording().problem, None);
     assert_eq!(found(&gateway).await as usize, accepted + 1);
     gateway.close_deliveries().await;
-    assert!(gateway.verify_log(|_, _| {}).await.unwrap().is_sound());
+    assert!(
+        gateway
+            .verify_record(store::Kept::default(), |_, _| {})
+            .await
+            .unwrap()
+            .is_sound()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +121,7 @@ async fn the_end_seals_what_was_accepted_and_accepts_nothing_more() {
     }
     gateway.close_deliveries().await;
     assert_eq!(gateway.record(asked()).await, Err(Unrecorded));
-    let report = gateway.verify_log(|_, _| {}).await.unwrap();
+    let report = gateway.verify_record(store::Kept::default(), |_, _| {}).await.unwrap();
     assert_eq!((report.deliveries.segments, report.deliveries.deliveries), (1, 10));
     assert!(gateway.0.shutdown.drain(Duration::from_secs(60)).await.all);
 }

@@ -28,7 +28,7 @@ use super::disk;
 use super::origin::Origin;
 
 /// The longest that anything may take; generous, since a test machine may be busy.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Megabytes of a small disk.
 const SMALL_DISK: u32 = 24;

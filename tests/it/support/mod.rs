@@ -5,6 +5,7 @@ pub(crate) mod disk;
 pub(crate) mod gateway;
 pub(crate) mod origin;
 pub(crate) mod skill;
+pub(crate) mod witness;
 
 /// The URI of the skill that most tests are about.
 pub(crate) const REFUNDS: &str = "skill://refunds/SKILL.md";

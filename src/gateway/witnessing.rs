@@ -1,0 +1,450 @@
+//! Asking witnesses to cosign the log's checkpoints (C2SP tlog-witness).
+//!
+//! Each new checkpoint is offered, at most one a second, to every witness that is not being asked. One that is slow, dead
+//! or talks nonsense is asked again later and later, and holds up no other and nothing else. Nothing is believed but a
+//! signature line that verifies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use parking_lot::Mutex;
+use reqwest::Url;
+use serde::Deserialize;
+use serde::Serialize;
+use tokio::sync::Notify;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Error;
+use super::Gateway;
+use super::Inner;
+use crate::config;
+use crate::config::WitnessMode;
+use crate::domain::Timestamp;
+use crate::domain::audit::AddCheckpoint;
+use crate::domain::audit::MAX_CHECKPOINT_BYTES;
+use crate::domain::audit::SignedCheckpoint;
+use crate::domain::audit::VerifierKey;
+use crate::store::Point;
+use crate::store::Store;
+use crate::telemetry::chain;
+
+/// The shortest time between two checkpoints that are offered.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// The longest that one witness may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest time until a witness that failed is asked again.
+const LATEST_RETRY: Duration = Duration::from_secs(60);
+
+/// How long a decision waits for the cosignatures it needs, under `witness_mode = "require"`.
+const DECISION_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a witness may lack before health is red, under `witness_mode = "require"`.
+const LATE: Duration = Duration::from_secs(60);
+
+/// The witnesses of this log, and what each has said.
+pub(super) struct Witnessing {
+    witnesses: Vec<Witness>,
+    quorum: usize,
+    mode: WitnessMode,
+    client: reqwest::Client,
+    /// Held for a look.
+    state: Mutex<State>,
+    /// Somebody waits for cosignatures.
+    hurry: Notify,
+    /// Counts what witnesses said.
+    said: watch::Sender<u64>,
+}
+
+struct Witness {
+    key: VerifierKey,
+    url: Url,
+}
+
+/// What is known of the witnesses, in their order.
+struct State {
+    standings: Vec<Standing>,
+    /// The newest checkpoint that any of them cosigned, with all cosignatures for it.
+    collected: Option<SignedCheckpoint>,
+}
+
+/// What one witness has said.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    /// Leaves that it cosigned; by its own word even before we have its signature.
+    cosigned: u64,
+    /// Leaves that it says it has seen.
+    seen: u64,
+    /// Since when it has not cosigned the newest checkpoint.
+    lacking: Option<Timestamp>,
+    /// What went wrong last, if that was the last thing.
+    error: Option<String>,
+    /// Failures in a row.
+    failures: u32,
+    /// Not to be asked before.
+    rests_until: Option<Instant>,
+    /// Whether it is being asked.
+    is_asked: bool,
+}
+
+/// How a witness stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WitnessStatus {
+    /// The name of its key.
+    pub name: String,
+    /// Leaves under the newest checkpoint that it cosigned.
+    pub cosigned: u64,
+    /// Since when it has not cosigned the newest one.
+    pub lacking_since: Option<Timestamp>,
+    /// What went wrong when it was last asked.
+    pub error: Option<String>,
+}
+
+/// Why a witness did not cosign.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("it cannot be reached")]
+    Unreachable(#[from] reqwest::Error),
+    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    Slow,
+    #[error("its answer has over {MAX_CHECKPOINT_BYTES} bytes")]
+    Endless,
+    #[error("it says {0}")]
+    Says(StatusCode),
+    #[error("it does not know this log, or not this key of it")]
+    Unknown,
+    #[error("it says that history was rewritten: the log does not go on from what it cosigned")]
+    Rewritten,
+    #[error("it has cosigned {witness} leaves, and this log has {log}: an older log was put back")]
+    Ahead { witness: u64, log: u64 },
+    #[error("its answer is no cosignature of its key")]
+    Nonsense,
+}
+
+impl Witnessing {
+    /// The witnesses that the configuration names; what the store has of them counts.
+    pub(super) fn new(config: &config::Audit, store: &Store) -> Result<Self, Error> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(PATIENCE)
+            .timeout(PATIENCE)
+            .redirect(reqwest::redirect::Policy::none())
+            .build();
+        let witness = |witness: &config::Witness| Witness {
+            key: witness.key.clone(),
+            url: prefix(&witness.url),
+        };
+        let witnesses: Vec<_> = config.witnesses.iter().map(witness).collect();
+        let collected = store.cosigned();
+        let standing = |witness: &Witness| {
+            let kept = collected.as_ref().filter(|kept| kept.verify(&witness.key).is_ok());
+            let cosigned = kept.map_or(0, |kept| kept.checkpoint().size);
+            Standing {
+                cosigned,
+                seen: cosigned,
+                ..Standing::default()
+            }
+        };
+        let standings = witnesses.iter().map(standing).collect();
+        Ok(Self {
+            witnesses,
+            quorum: config.witness_quorum,
+            mode: config.witness_mode,
+            client: client.map_err(|error| Error::Task(error.to_string()))?,
+            state: Mutex::new(State { standings, collected }),
+            hurry: Notify::new(),
+            said: watch::Sender::new(0),
+        })
+    }
+
+    /// The newest checkpoint that any witness cosigned.
+    pub(super) fn collected(&self) -> Option<SignedCheckpoint> {
+        self.state.lock().collected.clone()
+    }
+
+    /// Says whether enough witnesses have cosigned so many leaves.
+    fn is_witnessed(&self, size: u64) -> bool {
+        let state = self.state.lock();
+        let cosigned = state.standings.iter().filter(|standing| standing.cosigned >= size);
+        cosigned.count() >= self.quorum
+    }
+
+    /// The witnesses that are to be asked about a checkpoint of so many leaves; they count as being asked from now on.
+    fn to_ask(&self, size: u64, now: Timestamp) -> Vec<usize> {
+        let mut state = self.state.lock();
+        let mut asked = Vec::new();
+        for (at, standing) in state.standings.iter_mut().enumerate() {
+            if standing.cosigned >= size {
+                standing.lacking = None;
+                continue;
+            }
+            standing.lacking.get_or_insert(now);
+            let rests = standing.rests_until.is_some_and(|until| Instant::now() < until);
+            if !rests && !standing.is_asked {
+                standing.is_asked = true;
+                asked.push(at);
+            }
+        }
+        asked
+    }
+
+    /// Takes in what a witness answered; gives the collected checkpoint when enough have cosigned that one.
+    fn take(&self, at: usize, offered: &SignedCheckpoint, answer: Result<Vec<u8>, Failed>) -> Option<SignedCheckpoint> {
+        let key = &self.witnesses.get(at)?.key;
+        let mut state = self.state.lock();
+        let State { standings, collected } = &mut *state;
+        let standing = standings.get_mut(at)?;
+        standing.is_asked = false;
+        let size = offered.checkpoint().size;
+        let is_newer = |known: &&mut SignedCheckpoint| known.checkpoint().size >= size;
+        let taken = answer.and_then(|line| {
+            let mut signed = match collected.as_mut().filter(is_newer) {
+                // Cosignatures go to one checkpoint as long as it is the same.
+                Some(known) if known.text() == offered.text() => known.clone(),
+                Some(_) | None => offered.clone(),
+            };
+            signed.take_cosignature(key, &line).map_err(|_| Failed::Nonsense)?;
+            Ok(signed)
+        });
+        let done = match taken {
+            Ok(signed) => {
+                standing.cosigned = standing.cosigned.max(size);
+                standing.seen = standing.cosigned;
+                standing.lacking = None;
+                standing.error = None;
+                standing.failures = 0;
+                standing.rests_until = None;
+                let is_older = collected.as_ref().is_some_and(|known| known.checkpoint().size > size);
+                (!is_older).then(|| collected.insert(signed).clone())
+            }
+            Err(failed) => {
+                standing.fail(key, &failed);
+                None
+            }
+        };
+        drop(state);
+        self.said.send_modify(|count| *count += 1);
+        done.filter(|signed| self.count(signed) >= self.quorum)
+    }
+
+    /// How many witnesses have cosigned a checkpoint.
+    fn count(&self, signed: &SignedCheckpoint) -> usize {
+        let signers = self
+            .witnesses
+            .iter()
+            .filter(|witness| signed.verify(&witness.key).is_ok());
+        signers.count()
+    }
+
+    /// How each stands to a checkpoint of so many leaves.
+    fn statuses(&self, size: u64, now: Timestamp) -> Vec<WitnessStatus> {
+        let state = self.state.lock();
+        let status = |(witness, standing): (&Witness, &Standing)| WitnessStatus {
+            name: witness.key.name().to_owned(),
+            cosigned: standing.cosigned,
+            lacking_since: (standing.cosigned < size).then(|| standing.lacking.unwrap_or(now)),
+            error: standing.error.clone(),
+        };
+        self.witnesses.iter().zip(&state.standings).map(status).collect()
+    }
+
+    /// Offers a checkpoint to a witness, once more where it knows another size than we thought.
+    async fn offer(&self, at: usize, store: &Store, offered: &SignedCheckpoint) -> Result<Vec<u8>, Failed> {
+        let size = offered.checkpoint().size;
+        for _ in 0..2 {
+            let (url, seen) = {
+                let state = self.state.lock();
+                let (witness, standing) = self
+                    .witnesses
+                    .get(at)
+                    .zip(state.standings.get(at))
+                    .ok_or(Failed::Nonsense)?;
+                (witness.url.clone(), standing.seen)
+            };
+            if seen > size {
+                return Err(Failed::Ahead {
+                    witness: seen,
+                    log: size,
+                });
+            }
+            let proof = store.consistency(&Point::Size(seen), &Point::Size(size)).proof;
+            let request = AddCheckpoint {
+                old: seen,
+                proof,
+                checkpoint: offered.clone(),
+            };
+            let (status, body) = tokio::time::timeout(PATIENCE, self.send(url, &request))
+                .await
+                .map_err(|_elapsed| Failed::Slow)??;
+            match status {
+                StatusCode::OK => return Ok(body),
+                StatusCode::CONFLICT => {
+                    let told = size_in(&body).ok_or(Failed::Nonsense)?;
+                    if let Some(standing) = self.state.lock().standings.get_mut(at) {
+                        standing.seen = told;
+                    }
+                }
+                StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return Err(Failed::Unknown),
+                StatusCode::UNPROCESSABLE_ENTITY => return Err(Failed::Rewritten),
+                other => return Err(Failed::Says(other)),
+            }
+        }
+        Err(Failed::Nonsense)
+    }
+
+    async fn send(&self, url: Url, request: &AddCheckpoint) -> Result<(StatusCode, Vec<u8>), Failed> {
+        let mut response = self.client.post(url).body(request.to_text()).send().await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_CHECKPOINT_BYTES {
+                return Err(Failed::Endless);
+            }
+        }
+        Ok((response.status(), body))
+    }
+}
+
+impl Standing {
+    fn fail(&mut self, key: &VerifierKey, failed: &Failed) {
+        let why = chain(failed);
+        if self.error.as_ref() != Some(&why) {
+            tracing::warn!(witness = key.name(), why, "a witness did not cosign the log");
+        }
+        self.error = Some(why);
+        self.failures = self.failures.saturating_add(1);
+        let rest = ROUND.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
+        self.rests_until = Some(Instant::now() + rest.min(LATEST_RETRY));
+    }
+}
+
+impl Gateway {
+    /// Begins to ask the witnesses, if there are any.
+    pub(super) fn start_witnessing(&self) {
+        if self.0.witnessing.witnesses.is_empty() {
+            return;
+        }
+        let inner = Arc::clone(&self.0);
+        drop(self.0.shutdown.spawn(async move {
+            while !inner.shutdown.is_begun() {
+                inner.offer_newest();
+                tokio::select! {
+                    () = tokio::time::sleep(ROUND) => {}
+                    () = inner.shutdown.begun() => {}
+                }
+                tokio::select! {
+                    () = inner.witnessing.hurry.notified() => {}
+                    () = tokio::time::sleep(ROUND) => {}
+                    () = inner.shutdown.begun() => {}
+                }
+            }
+        }));
+    }
+
+    /// How the witnesses stand.
+    pub fn witnesses(&self) -> Vec<WitnessStatus> {
+        self.0.witnessing.statuses(self.0.newest_size(), self.0.clock.now())
+    }
+
+    /// Names the witnesses for whose lack nothing is opened any more, if that is so for longer than a round or two.
+    pub fn witnesses_too_late(&self) -> Option<String> {
+        let witnessing = &self.0.witnessing;
+        let now = self.0.clock.now();
+        let is_late = |status: &WitnessStatus| {
+            let until = status.lacking_since.and_then(|since| since.checked_add(LATE));
+            until.is_some_and(|until| until < now)
+        };
+        let late: Vec<_> = self.witnesses().into_iter().filter(is_late).collect();
+        let few = witnessing.witnesses.len() - late.len() < witnessing.quorum;
+        (witnessing.mode == WitnessMode::Require && few).then(|| names(&late))
+    }
+
+    /// Lets through what opens: where witnesses are required, the newest checkpoint must be cosigned by enough of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotWitnessed`] when that is not so within a few seconds.
+    pub(super) async fn witnessed(&self) -> Result<(), Error> {
+        let witnessing = &self.0.witnessing;
+        if witnessing.mode == WitnessMode::Warn {
+            return Ok(());
+        }
+        let size = self.0.newest_size();
+        let mut said = witnessing.said.subscribe();
+        let cosigned = async {
+            while !witnessing.is_witnessed(size) {
+                witnessing.hurry.notify_one();
+                if said.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let waited = tokio::time::timeout(DECISION_WAIT, cosigned).await;
+        if waited.is_ok() && witnessing.is_witnessed(size) {
+            return Ok(());
+        }
+        let all = witnessing.statuses(size, self.0.clock.now()).into_iter();
+        let lacking = all.filter(|status| status.cosigned < size);
+        Err(Error::NotWitnessed {
+            size,
+            quorum: witnessing.quorum,
+            lacking: names(&lacking.collect::<Vec<_>>()),
+        })
+    }
+}
+
+impl Inner {
+    /// Leaves under the newest checkpoint.
+    fn newest_size(&self) -> u64 {
+        let newest = SignedCheckpoint::parse(&self.store.checkpoint());
+        newest.map_or(u64::MAX, |newest| newest.checkpoint().size)
+    }
+
+    /// Offers the newest checkpoint to every witness that has not cosigned it.
+    fn offer_newest(self: &Arc<Self>) {
+        let Ok(newest) = SignedCheckpoint::parse(&self.store.checkpoint()) else {
+            return;
+        };
+        for at in self.witnessing.to_ask(newest.checkpoint().size, self.clock.now()) {
+            let (inner, newest) = (Arc::clone(self), newest.clone());
+            drop(self.shutdown.spawn(async move { inner.ask(at, &newest).await }));
+        }
+    }
+
+    async fn ask(&self, at: usize, newest: &SignedCheckpoint) {
+        let answer = tokio::select! {
+            answer = self.witnessing.offer(at, &self.store, newest) => answer,
+            () = self.shutdown.begun() => return,
+        };
+        if let Some(signed) = self.witnessing.take(at, newest, answer)
+            && let Err(error) = self.on_disk(move |store| store.keep_cosigned(&signed)).await
+        {
+            tracing::error!(error = %chain(&error), "a cosigned checkpoint is not kept");
+        }
+    }
+}
+
+/// Where requests go.
+fn prefix(url: &Url) -> Url {
+    let mut whole = url.clone();
+    let path = format!("{}/add-checkpoint", url.path().trim_end_matches('/'));
+    whole.set_path(&path);
+    whole
+}
+
+/// The size that a witness tells who thought another one.
+fn size_in(body: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(body).ok()?.strip_suffix('\n')?;
+    let size: u64 = text.parse().ok()?;
+    (size.to_string() == text).then_some(size)
+}
+
+fn names(statuses: &[WitnessStatus]) -> String {
+    let name = |status: &WitnessStatus| match &status.error {
+        Some(error) => format!("{} ({error})", status.name),
+        None => status.name.clone(),
+    };
+    statuses.iter().map(name).collect::<Vec<_>>().join(", ")
+}
