@@ -23,6 +23,7 @@ mod nests;
 mod offline;
 mod recorded;
 mod scripted_origin;
+mod second_verifier;
 mod serves;
 mod shuts_down;
 mod support;
