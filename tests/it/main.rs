@@ -27,6 +27,7 @@ mod second_verifier;
 mod serves;
 mod shuts_down;
 mod support;
+mod tampers;
 mod tls;
 mod verifies;
 mod witnesses;

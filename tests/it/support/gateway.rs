@@ -37,7 +37,7 @@ const SMALL_DISK: u32 = 24;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What is to be written into `proxy.toml`, and said when the gateway starts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Setup {
     settings: Vec<String>,
     origins: Vec<String>,
@@ -372,6 +372,23 @@ impl Gateway {
     /// Runs a command of the same program with the same configuration.
     pub(crate) async fn cli(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments)).await
+    }
+
+    /// A second one with a copy of all that this one has, while neither runs.
+    pub(crate) fn copied(&self) -> Self {
+        assert!(self.running.is_none(), "only what rests is copied");
+        let copy = self.setup.clone().written();
+        let parts = ["FORMAT", "log", "head", "keys", "people", "content", "tokens"];
+        for part in parts.map(|part| self.data().join(part)) {
+            let to = copy.data().join(part.file_name().unwrap());
+            if part.is_dir() {
+                disk::copy_folder(&part, &to);
+            } else {
+                fs::create_dir_all(copy.data()).unwrap();
+                disk::write(&to, &fs::read(&part).unwrap());
+            }
+        }
+        copy
     }
 
     /// Runs the same program with nothing that this gateway has.
