@@ -293,6 +293,12 @@ pub(super) fn value(of: &impl Serialize) -> Result<Value, Failure> {
 
 fn health(gateway: &Gateway) -> Result<Value, Failure> {
     let summary = gateway.summary();
+    if let Some(why) = &summary.deliveries.problem {
+        return Err(Failure::no(format!(
+            "{} deliveries wait, since they cannot be written: {why}",
+            summary.deliveries.waiting
+        )));
+    }
     if !summary.writing {
         return Err(Failure::no(
             "reads go on, but nothing can be written since a disk failure; look at the log and restart".to_owned(),
@@ -302,12 +308,6 @@ fn health(gateway: &Gateway) -> Result<Value, Failure> {
         return Err(Failure::no(format!(
             "{} closing decisions are in force and not yet on the record; they are recorded when the disk has room",
             summary.unrecorded
-        )));
-    }
-    if let Some(why) = &summary.deliveries.problem {
-        return Err(Failure::no(format!(
-            "{} deliveries wait, since they cannot be written: {why}",
-            summary.deliveries.waiting
         )));
     }
     if let Some(late) = gateway.witnesses_too_late() {
