@@ -87,8 +87,9 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     let gateway = opened.map_err(Box::new)?;
     let (mcp, mcp_address) = server::bind(config.server.listen).await?;
     let (health, health_address) = server::bind(config.admin.listen).await?;
-    let socket = gateway.admin_socket().await.map_err(Box::new)?;
-    let socket = admin::bind_socket(&socket)?;
+    let (socket, people) = (config.admin_socket(), config.admin.socket);
+    gateway.clear_socket(socket.clone()).await.map_err(Box::new)?;
+    let socket = admin::bind_socket(&socket, people)?;
 
     let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -103,10 +104,11 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     let router_of_admin = admin::health_router(&gateway, &config.server.hosts);
     let (limits, end, router) = (config.limits.clone(), shutdown.clone(), router_of_admin);
     let health = shutdown.spawn(async move { server::serve(health, None, router, &limits, end).await });
-    let commands = shutdown.spawn(admin::serve_socket(socket, gateway.clone()));
+    let commands = shutdown.spawn(admin::serve_socket(socket, people, gateway.clone()));
     gateway.start_refreshers();
     gateway.start_recording();
     gateway.start_keeping_deliveries();
+    gateway.start_timely();
 
     let listening = Listening {
         scheme,

@@ -21,6 +21,7 @@ use super::lines::Event;
 use super::lines::Heard;
 use super::socket;
 use super::socket::Peer;
+use crate::config::SocketFor;
 use crate::gateway::Gateway;
 
 /// Bytes of one line of an answer: a file of the largest size, base64, and room.
@@ -86,7 +87,7 @@ impl Client {
             }
             Self::Opened(gateway) => {
                 let uid = rustix::process::getuid().as_raw();
-                let router = socket::router(&gateway).layer(MockConnectInfo(Peer {
+                let router = socket::router(&gateway, SocketFor::Owner).layer(MockConnectInfo(Peer {
                     uid: Some(uid),
                     door: None,
                 }));

@@ -19,6 +19,9 @@ use crate::domain::Label;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
+use crate::domain::Tally;
+use crate::gateway::AddressDecided;
+use crate::gateway::Approving;
 use crate::gateway::By;
 use crate::gateway::Gateway;
 use crate::gateway::Recall;
@@ -112,6 +115,11 @@ pub enum Command {
         /// What to write beside it.
         note: Option<String>,
     },
+    /// What holds for a skill, and why.
+    Explain {
+        /// Which skill.
+        skill: SkillKey,
+    },
     /// Fetch and store every file of a skill.
     Pull {
         /// Which skill.
@@ -164,6 +172,9 @@ pub struct Accepted {
     pub label: Label,
     /// Whether there was anything to accept.
     pub changed: bool,
+    /// How far the vote is, where more people are needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<Tally>,
 }
 
 /// A recall that was lifted.
@@ -221,6 +232,7 @@ impl Command {
             | Self::Diff { .. }
             | Self::Cat { .. }
             | Self::Attest { .. }
+            | Self::Explain { .. }
             | Self::Lock { .. }
             | Self::Pull { .. }
             | Self::Verify
@@ -240,8 +252,8 @@ impl Command {
             Self::Skills => value(&gateway.skills().await),
             Self::Origins => value(&gateway.origins().await),
             Self::OriginAccept { label } => {
-                let changed = gateway.accept_origin(&by(None), &label).await?;
-                value(&Accepted { label, changed })
+                let AddressDecided { changed, votes } = gateway.accept_origin(&by(None), &label).await?;
+                value(&Accepted { label, changed, votes })
             }
             Self::OriginRemove { label } => {
                 let freed = gateway.remove_origin(&by(None), &label).await?;
@@ -257,7 +269,12 @@ impl Command {
                 expires_in,
             } => {
                 let expires = expires_in.and_then(|secs| gateway.clock().now().checked_add(Duration::from_secs(secs)));
-                value(&gateway.approve(&by(note), &skill, set, expires).await?)
+                let wanted = Approving {
+                    set,
+                    expires,
+                    lock: None,
+                };
+                value(&gateway.approve(&by(note), &skill, wanted).await?)
             }
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
@@ -268,6 +285,7 @@ impl Command {
                 lifted: gateway.lift_recall(&by(note), digest).await?,
                 digest,
             }),
+            Self::Explain { skill } => value(&gateway.explain(&skill).await?),
             Self::Pull { skill } => pull(gateway, &by(None), &skill, lines).await,
             Self::Verify => verify(gateway, lines).await,
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),

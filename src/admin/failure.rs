@@ -94,6 +94,7 @@ fn fault_of(error: &Error) -> Fault {
         | Error::NoLeaf { .. }
         | Error::NotWitnessed { .. }
         | Error::Refused { .. }
+        | Error::Address { .. }
         | Error::NoSet { .. } => Fault::No,
         Error::NotRecorded(_) | Error::Upstream { .. } => Fault::Unknown,
         Error::Certificates { .. } => Fault::Usage,

@@ -1,4 +1,7 @@
 //! `admin.sock`: commands from whoever the kernel says has connected.
+//!
+//! The socket is its owner's alone, or takes commands from everybody listed with a uid too; then anybody can knock, and who
+//! is not listed is refused, on the record.
 
 use std::convert::Infallible;
 use std::fs::Permissions;
@@ -31,6 +34,7 @@ use super::failure::Failure;
 use super::failure::Fault;
 use super::lines::Event;
 use super::lines::Lines;
+use crate::config::SocketFor;
 use crate::gateway::By;
 use crate::gateway::Gateway;
 
@@ -46,14 +50,18 @@ pub struct Error {
     source: io::Error,
 }
 
-/// Listens on a socket that nobody but the owner of the data folder can reach.
+/// Listens on a socket that nobody but the gateway's own user can reach, or that anybody can.
 ///
 /// # Errors
 ///
 /// [`struct@Error`] when the path is taken or too long for a socket.
-pub fn bind(path: &Path) -> Result<UnixListener, Error> {
+pub fn bind(path: &Path, socket: SocketFor) -> Result<UnixListener, Error> {
+    let mode = match socket {
+        SocketFor::Owner => 0o600,
+        SocketFor::People => 0o666,
+    };
     let bound = UnixListener::bind(path)
-        .and_then(|listener| std::fs::set_permissions(path, Permissions::from_mode(0o600)).map(|()| listener));
+        .and_then(|listener| std::fs::set_permissions(path, Permissions::from_mode(mode)).map(|()| listener));
     bound.map_err(|source| Error {
         path: path.to_owned(),
         source,
@@ -61,9 +69,9 @@ pub fn bind(path: &Path) -> Result<UnixListener, Error> {
 }
 
 /// Serves commands until the end begins.
-pub async fn serve(listener: UnixListener, gateway: Gateway) {
+pub async fn serve(listener: UnixListener, socket: SocketFor, gateway: Gateway) {
     let shutdown = gateway.shutdown().clone();
-    let service = router(&gateway).into_make_service_with_connect_info::<Peer>();
+    let service = router(&gateway, socket).into_make_service_with_connect_info::<Peer>();
     let served = axum::serve(listener, service)
         .with_graceful_shutdown(async move { shutdown.begun().await })
         .await;
@@ -73,10 +81,29 @@ pub async fn serve(listener: UnixListener, gateway: Gateway) {
 }
 
 /// The routes of the socket.
-pub(super) fn router(gateway: &Gateway) -> Router {
-    Router::new()
-        .route("/v1/command", post(command))
-        .with_state(gateway.clone())
+pub(super) fn router(gateway: &Gateway, socket: SocketFor) -> Router {
+    let door = Door {
+        gateway: gateway.clone(),
+        socket,
+    };
+    Router::new().route("/v1/command", post(command)).with_state(door)
+}
+
+/// What a command comes through.
+#[derive(Clone)]
+struct Door {
+    gateway: Gateway,
+    socket: SocketFor,
+}
+
+impl Door {
+    /// Whether this user's commands are taken: where the file is the owner's, the kernel has asked already.
+    fn admits(&self, uid: u32) -> bool {
+        match self.socket {
+            SocketFor::Owner => true,
+            SocketFor::People => uid == rustix::process::geteuid().as_raw() || self.gateway.people().has_uid(uid),
+        }
+    }
 }
 
 /// Who connected.
@@ -98,19 +125,27 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 }
 
 async fn command(
-    State(gateway): State<Gateway>,
+    State(door): State<Door>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Json(command): Json<Command>,
 ) -> Response {
     let Some(uid) = peer.uid else {
         return (StatusCode::FORBIDDEN, "the kernel does not say who you are").into_response();
     };
+    let person = door.gateway.people().of_uid(uid);
+    if !door.admits(uid) {
+        let reason = "only the gateway's own user and people listed with their uid in proxy.toml ([[person]]) may ask";
+        let wanted = command.decision().unwrap_or("look");
+        door.gateway.note_stranger(&By::person(&person), wanted, reason).await;
+        let failed = Event::Failed(Failure::no(format!("{reason}; you are uid {uid}")));
+        return answer(StatusCode::FORBIDDEN, Body::from(line(&failed)));
+    }
+    let gateway = door.gateway;
     let (lines, written) = Lines::new();
     let (worker, door) = (gateway.clone(), peer.door);
-    let peer_name = format!("uid:{uid}");
     // A task of its own: a caller that leaves does not stop a decision half-way.
     drop(gateway.shutdown().spawn(async move {
-        let outcome = carry_out(&worker, &peer_name, door, command, &lines).await;
+        let outcome = carry_out(&worker, &person, door, command, &lines).await;
         lines.end(outcome).await;
     }));
     let written = stream::unfold(
@@ -118,7 +153,11 @@ async fn command(
         |mut written| async move { Some((written.recv().await?, written)) },
     );
     let body = Body::from_stream(written.map(|event| Ok::<_, Infallible>(line(&event))));
-    ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+    answer(StatusCode::OK, body)
+}
+
+fn answer(status: StatusCode, body: Body) -> Response {
+    (status, [(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
 /// Carries a command out, with what the record says about whoever asks.

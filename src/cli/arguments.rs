@@ -9,6 +9,7 @@ use clap::Subcommand;
 
 use super::audit;
 use super::lock;
+use super::policy;
 use super::recall;
 use crate::domain::Label;
 use crate::domain::SetId;
@@ -130,6 +131,12 @@ pub(super) enum Verb {
         /// What.
         #[command(subcommand)]
         act: audit::Act,
+    },
+    /// Look at what the configuration says of skills.
+    Policy {
+        /// What.
+        #[command(subcommand)]
+        act: policy::Act,
     },
     /// Tokens that hosts show.
     Token {

@@ -31,8 +31,13 @@ impl Ask {
         let config = Config::load_without_secrets(file).map_err(|invalid| Failure::usage(invalid.to_string()))?;
         Ok(Self {
             file: file.to_owned(),
-            socket: config.store.data_dir.join("admin.sock"),
+            socket: config.admin_socket(),
         })
+    }
+
+    /// The configuration's file.
+    pub(super) fn config(&self) -> &Path {
+        &self.file
     }
 
     /// Has a command carried out.

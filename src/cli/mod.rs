@@ -12,6 +12,7 @@ mod evidence;
 mod leaves;
 mod lock;
 mod output;
+mod policy;
 mod recall;
 
 use std::io::IsTerminal as _;
@@ -160,6 +161,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Verify => output.checked(&ask.long(&Command::Verify, "bytes").await?),
         Verb::RebuildIndex => output.rebuilt(&ask.value(&Command::RebuildIndex).await?),
         Verb::Audit { act } => act.run(ask, output, Clock::system().now()).await,
+        Verb::Policy { act } => act.run(ask, output).await,
         Verb::Token { act } => token(ask, output, act).await,
         Verb::Health => output.health(&ask.running(&Command::Health).await?),
     }

@@ -19,6 +19,7 @@ use crate::admin::Look;
 use crate::admin::NewToken;
 use crate::admin::Removed;
 use crate::admin::TokensRevoked;
+use crate::domain::Tally;
 use crate::gateway::ClosedSet;
 use crate::gateway::Decided;
 use crate::gateway::Difference;
@@ -29,6 +30,7 @@ use crate::gateway::Recalled;
 use crate::gateway::SkillDetails;
 use crate::gateway::SkillStatus;
 use crate::gateway::TokenStatus;
+use crate::gateway::TrialStatus;
 
 /// Columns of text before a description is cut.
 const DESCRIPTION: usize = 72;
@@ -120,13 +122,16 @@ impl Output {
                 let held = skill
                     .reason
                     .as_deref()
-                    .filter(|_| skill.served_set.is_none() && skill.state.to_string() != "pending");
+                    .filter(|_| skill.served_set.is_none() && skill.state.to_string() != "pending")
+                    .or_else(|| skill.reason.as_deref().filter(|_| skill.observed_until.is_some()));
                 let words = held.or(skill.description.as_deref()).unwrap_or_default();
+                let trial = skill.observed_until.map(|until| format!("on trial until {until}: "));
+                let words = format!("{}{words}", trial.unwrap_or_default());
                 let mark = if skill.findings.is_empty() { ' ' } else { '!' };
                 format!(
                     "{:<9} {mark} {name:<width$}  {}\n",
                     skill.state.to_string(),
-                    cut(words, DESCRIPTION)
+                    cut(&words, DESCRIPTION)
                 )
             };
             skills.iter().zip(&names).map(line).collect()
@@ -174,8 +179,10 @@ impl Output {
     }
 
     pub(super) fn accepted(&self, value: &Value) -> Printed {
-        self.print(value, |Accepted { label, changed }: Accepted| {
-            if changed {
+        self.print(value, |Accepted { label, changed, votes }: Accepted| {
+            if let Some(tally) = votes {
+                format!("voted to accept the address of {label}: {}\n", counted(tally))
+            } else if changed {
                 format!("accepted the address of {label}; its approvals hold there\n")
             } else {
                 format!("{label} points where it did; nothing to accept\n")
@@ -266,8 +273,12 @@ impl Output {
     pub(super) fn decided(&self, what: &str, value: &Value) -> Printed {
         self.print(value, |decided: Decided| {
             let sets: Vec<_> = decided.sets.iter().map(ToString::to_string).collect();
+            let sets = sets.join(", ");
+            if let Some(tally) = decided.votes {
+                return format!("voted for {}: {sets}, {}\n", decided.skill, counted(tally));
+            }
             let before = if decided.changed { "" } else { " (as before)" };
-            format!("{what} {}: {}{before}\n", decided.skill, sets.join(", "))
+            format!("{what} {}: {sets}{before}\n", decided.skill)
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -364,21 +375,30 @@ impl Output {
     pub(super) fn health(&self, value: &Value) -> Printed {
         self.print(value, |health: Value| {
             let count = |name| health.get(name).and_then(Value::as_u64).unwrap_or_default();
-            let off = health.pointer("/deliveries/on").and_then(Value::as_bool) == Some(false);
-            let mut text = format!(
+            let trials = health.get("trials").cloned();
+            let trials: Vec<TrialStatus> = trials
+                .and_then(|trials| serde_json::from_value(trials).ok())
+                .unwrap_or_default();
+            let lasting = trials.iter().map(|trial| {
+                format!(
+                    "on trial until {}: {}, {} skills served that nobody approved\n",
+                    trial.until, trial.label, trial.skills
+                )
+            });
+            let head = format!(
                 "ok: {} skills served, {} waiting for a decision\n",
                 count("served"),
                 count("waiting")
             );
+            let off = health.pointer("/deliveries/on").and_then(Value::as_bool) == Some(false);
+            let off = off.then(|| "DELIVERIES ARE NOT RECORDED (audit.deliveries = false)\n".to_owned());
             let witnesses = health.get("witnesses").and_then(Value::as_array);
-            witnesses
-                .into_iter()
-                .flatten()
-                .for_each(|witness| text.push_str(&standing(witness)));
-            if off {
-                text.push_str("DELIVERIES ARE NOT RECORDED (audit.deliveries = false)\n");
-            }
-            text
+            let standings = witnesses.into_iter().flatten().map(standing);
+            std::iter::once(head)
+                .chain(lasting)
+                .chain(standings)
+                .chain(off)
+                .collect()
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -419,6 +439,12 @@ fn described(details: &SkillDetails) -> String {
     line("state", &status.state.to_string());
     if let Some(reason) = &status.reason {
         line("", reason);
+    }
+    if let Some(until) = status.observed_until {
+        line(
+            "on trial",
+            &format!("until {until}; served although nobody approved it"),
+        );
     }
     if let Some(set) = &status.set {
         line("set", &set.to_string());
@@ -461,6 +487,12 @@ fn name_of(skill: &SkillStatus) -> String {
         (None, Some(merged)) => plain(merged),
         (None, None) => plain(&skill.uri),
     }
+}
+
+/// How far a vote is.
+fn counted(tally: Tally) -> String {
+    let yours = if tally.yours_already { ", yours already" } else { "" };
+    format!("{} of {}{yours}", tally.votes, tally.of)
 }
 
 /// Text from outside without what would act on a terminal or hide in it.

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reqwest::Url;
+use serde::Serialize;
 use toml::de::DeValue;
 
 use super::file::Section;
 use super::read::MOMENT;
+use super::shape::as_text;
 use super::value;
 use crate::domain::audit::KeyKind;
 use crate::domain::audit::VerifierKey;
 
 /// `[audit]`: the log towards others, and the record of who received what.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// Whether the log is served on the MCP listener too, to whoever reaches it.
     pub publish: bool,
@@ -55,16 +57,19 @@ impl Default for Audit {
 }
 
 /// A witness of the log (C2SP tlog-witness).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Witness {
     /// The key that it cosigns with.
+    #[serde(serialize_with = "as_text")]
     pub key: VerifierKey,
     /// Its submission prefix: `http` or `https`, without user, password, query and fragment.
+    #[serde(serialize_with = "as_text")]
     pub url: Url,
 }
 
 /// What happens while a checkpoint is not witnessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum WitnessMode {
     /// Health says so.
     #[default]

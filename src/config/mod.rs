@@ -7,22 +7,28 @@
 //! Start reading at `shape`, which holds the documented fields; `read` fills them from the tables that `file` walks.
 
 mod audit;
+mod cases;
 mod file;
 mod nearest;
 mod origin;
+mod people;
+mod policy;
 mod problem;
 mod read;
 mod secret;
 mod shape;
 mod sources;
+mod tables;
 mod value;
 
 pub use audit::{Audit, Witness, WitnessMode};
+pub use cases::{Case, Cases, Expect};
+pub use people::{People, Person, PersonName};
 pub use problem::{Invalid, Problem};
 pub use secret::Secret;
 pub use shape::{
-    Address, Admin, Auth, Config, HostName, Level, Log, LogFormat, OriginConfig, Repair, Server, Store, TlsFiles,
-    WebOrigin,
+    Address, Admin, Auth, Config, HostName, Level, Log, LogFormat, OriginConfig, Repair, Server, SocketFor, Store,
+    TlsFiles, WebOrigin,
 };
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use http::HeaderName;
 use http::HeaderValue;
 
 use super::file::Section;
+use super::people::People;
+use super::policy::policy;
 use super::read::MOMENT;
-use super::read::policy;
 use super::secret::Secret;
 use super::shape::Address;
 use super::shape::OriginConfig;
 use super::shape::Repair;
 use super::sources::Sources;
 use super::value;
-use crate::domain::Policy;
 
 /// The shortest time between two listings.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ const TRANSPORT_HEADERS: [&str; 17] = [
 ];
 
 /// One `[[origin]]`, or nothing when it has no label or no address. Every key is read even then, for its problems.
-pub(super) fn origin(section: &Section<'_>, standard: &Policy, sources: &Sources<'_>) -> Option<OriginConfig> {
+pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'_>) -> Option<OriginConfig> {
     let label = section.require("label", value::label);
     let address = origin_address(section, sources);
     let wait = |key, standard| section.read(key, value::duration(MOMENT)).unwrap_or(standard);
@@ -67,7 +67,7 @@ pub(super) fn origin(section: &Section<'_>, standard: &Policy, sources: &Sources
     let repair = section
         .list("repair", value::word(&[("size", Repair::Size)]))
         .unwrap_or_default();
-    let policy = policy(section, standard);
+    let policy = policy(section, people);
     Some(OriginConfig {
         label: label?,
         address: address?,

@@ -7,13 +7,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::audit::audit;
 use super::file::File;
 use super::file::Section;
 use super::file::line_of;
 use super::origin::origin;
+use super::people::people;
+use super::policy::policy;
+use super::policy::rules;
 use super::problem::Invalid;
 use super::problem::Problem;
 use super::shape::Admin;
@@ -24,16 +25,13 @@ use super::shape::Level;
 use super::shape::Log;
 use super::shape::LogFormat;
 use super::shape::Server;
+use super::shape::SocketFor;
 use super::shape::Store;
 use super::shape::TlsFiles;
 use super::sources::Environment;
 use super::sources::Sources;
 use super::value;
-use crate::domain::FrontmatterPolicy;
 use crate::domain::Limits;
-use crate::domain::OnChange;
-use crate::domain::Policy;
-use crate::domain::Trust;
 
 /// The most bytes that a configuration file may have.
 const MAX_FILE_BYTES: usize = 1024 * 1024;
@@ -78,23 +76,7 @@ impl Config {
 
 /// Makes a configuration of the bytes of a file. Without an environment, secrets stay empty.
 fn read(bytes: &[u8], path: &Path, environment: Option<&Environment<'_>>) -> Result<Config, Invalid> {
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(invalid(
-            path,
-            vec![whole_file(format!("has more than {MAX_FILE_BYTES} bytes"))],
-        ));
-    }
-    let text = std::str::from_utf8(bytes).map_err(|why| {
-        let line = Some(line_of(bytes, why.valid_up_to()));
-        invalid(
-            path,
-            vec![Problem {
-                line,
-                key: String::new(),
-                text: "is not UTF-8".to_owned(),
-            }],
-        )
-    })?;
+    let text = text_of(bytes, path)?;
     let absolute = std::path::absolute(path)
         .map_err(|why| invalid(path, vec![whole_file(format!("has no absolute path: {why}"))]))?;
     let sources = Sources {
@@ -104,6 +86,33 @@ fn read(bytes: &[u8], path: &Path, environment: Option<&Environment<'_>>) -> Res
     File::new(text)
         .read(|root| config(root, &sources))
         .map_err(|problems| invalid(path, problems))
+}
+
+/// What `read` makes of the text of the file at `path`.
+pub(super) fn read_text<T>(path: &Path, read: impl FnOnce(&str) -> Result<T, Vec<Problem>>) -> Result<T, Invalid> {
+    let bytes = read_bytes(path)?;
+    read(text_of(&bytes, path)?).map_err(|problems| invalid(path, problems))
+}
+
+/// The text of the file at `path`, of which these are the bytes.
+fn text_of<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, Invalid> {
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(invalid(
+            path,
+            vec![whole_file(format!("has more than {MAX_FILE_BYTES} bytes"))],
+        ));
+    }
+    std::str::from_utf8(bytes).map_err(|why| {
+        let line = Some(line_of(bytes, why.valid_up_to()));
+        invalid(
+            path,
+            vec![Problem {
+                line,
+                key: String::new(),
+                text: "is not UTF-8".to_owned(),
+            }],
+        )
+    })
 }
 
 /// Reads a file, and no more of it than shows that it is too long.
@@ -135,11 +144,12 @@ fn whole_file(text: String) -> Problem {
 /// The root table.
 fn config(root: &Section<'_>, sources: &Sources<'_>) -> Config {
     let server = root.table("server", |section| server(section, sources));
-    let admin = root.table("admin", |section| admin(section, server.listen));
-    let policy = root.table("policy", |section| policy(section, &Policy::default()));
+    let admin = root.table("admin", |section| admin(section, server.listen, sources));
+    let people = people(root);
+    let policy = root.table("policy", |section| policy(section, &people));
     let mut taken = BTreeSet::new();
     let origins = root.tables("origin", |section| {
-        let origin = origin(section, &policy, sources)?;
+        let origin = origin(section, &people, sources)?;
         if !taken.insert(origin.label.clone()) {
             section.problem(
                 "label",
@@ -154,8 +164,10 @@ fn config(root: &Section<'_>, sources: &Sources<'_>) -> Config {
         log: root.table("log", log),
         limits: root.table("limits", limits),
         origins: origins.into_iter().flatten().collect(),
+        rules: rules(root, &people, &taken),
         server,
         admin,
+        people,
         policy,
     }
 }
@@ -197,7 +209,7 @@ fn tls_files(section: &Section<'_>, sources: &Sources<'_>) -> Option<TlsFiles> {
 }
 
 /// `[admin]`.
-fn admin(section: &Section<'_>, server: SocketAddr) -> Admin {
+fn admin(section: &Section<'_>, server: SocketAddr, sources: &Sources<'_>) -> Admin {
     let listen = section.read("listen", value::address).unwrap_or(Admin::LISTEN);
     if collide(listen, server) {
         section.problem(
@@ -205,7 +217,22 @@ fn admin(section: &Section<'_>, server: SocketAddr) -> Admin {
             format!("{listen} is taken by server.listen; operators have a listener of their own"),
         );
     }
-    Admin { listen }
+    let socket = section
+        .read(
+            "socket",
+            value::word(&[("owner", SocketFor::Owner), ("people", SocketFor::People)]),
+        )
+        .unwrap_or(SocketFor::Owner);
+    let socket_path = section.read("socket_path", |v| sources.path(v));
+    if socket == SocketFor::People && !section.has("socket_path") {
+        let text = "is \"people\", and nobody else reaches a socket in the data folder; name a socket_path";
+        section.problem("socket", text.to_owned());
+    }
+    Admin {
+        listen,
+        socket,
+        socket_path,
+    }
 }
 
 /// Whether two listeners want the same address. Port 0 is a port of its own each time.
@@ -223,39 +250,6 @@ fn store(section: &Section<'_>, sources: &Sources<'_>) -> Store {
             .unwrap_or_else(|| sources.folder.join("data")),
         allow_unsafe_location: section.read("allow_unsafe_location", value::flag).unwrap_or(false),
     }
-}
-
-/// `[policy]`, or the same keys of an origin; what they do not say is as in `standard`.
-pub(super) fn policy(section: &Section<'_>, standard: &Policy) -> Policy {
-    Policy {
-        trust: section.read("trust", trust).unwrap_or(standard.trust),
-        on_change: section
-            .read(
-                "on_change",
-                value::word(&[("suspend", OnChange::Suspend), ("keep", OnChange::Keep)]),
-            )
-            .unwrap_or(standard.on_change),
-        frontmatter: section
-            .read(
-                "frontmatter",
-                value::word(&[
-                    ("readings", FrontmatterPolicy::Readings),
-                    ("strict", FrontmatterPolicy::Strict),
-                ]),
-            )
-            .unwrap_or(standard.frontmatter),
-        max_stale: section
-            .read("max_stale", value::duration(MOMENT))
-            .or(standard.max_stale),
-    }
-}
-
-/// `trust`, which says of one word that it is not to be had.
-fn trust(written: &DeValue<'_>) -> Result<Trust, String> {
-    if written.as_str() == Some("auto") {
-        return Err("\"auto\" is not offered in this version; a person approves each set (\"review\")".to_owned());
-    }
-    value::word(&[("review", Trust::Review), ("deny", Trust::Deny)])(written)
 }
 
 /// `[log]`.

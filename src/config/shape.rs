@@ -1,5 +1,6 @@
 //! The values that run, table by table.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
@@ -8,12 +9,17 @@ use std::time::Duration;
 
 use http::HeaderName;
 use reqwest::Url;
+use serde::Serialize;
+use serde::Serializer;
 
 use super::audit::Audit;
+use super::people::People;
 use super::secret::Secret;
 use crate::domain::Label;
 use crate::domain::Limits;
-use crate::domain::Policy;
+use crate::domain::Policies;
+use crate::domain::policy::Keys;
+use crate::domain::policy::Rule;
 
 /// Everything that `proxy.toml` decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +31,11 @@ pub struct Config {
     /// `[store]`: where the data lies.
     pub store: Store,
     /// `[policy]`: what holds for an origin that says nothing else.
-    pub policy: Policy,
+    pub policy: Keys,
+    /// `[[rule]]`: what holds for some skills, in the order of the file. No two have the same name.
+    pub rules: Vec<Rule>,
+    /// `[[person]]`: whose word counts where several are needed.
+    pub people: People,
     /// `[audit]`: the log towards others, and the record of who received what.
     pub audit: Audit,
     /// `[log]`: log lines.
@@ -37,7 +47,7 @@ pub struct Config {
 }
 
 /// `[server]`: the MCP listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Server {
     /// Address and port; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -54,7 +64,7 @@ pub struct Server {
 }
 
 /// Who may ask for skills.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Auth {
     /// Whoever reaches the listener.
     None,
@@ -63,7 +73,7 @@ pub enum Auth {
 }
 
 /// The files of a TLS listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TlsFiles {
     /// PEM file with the certificate and its chain.
     pub cert: PathBuf,
@@ -72,14 +82,28 @@ pub struct TlsFiles {
 }
 
 /// `[admin]`: the operators' listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Admin {
     /// Address and port; never the one of [`Server::listen`]. Port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Whose commands the socket takes.
+    pub socket: SocketFor,
+    /// Where the socket is, as an absolute path; without it, `admin.sock` in the data folder.
+    pub socket_path: Option<PathBuf>,
+}
+
+/// Whose commands the socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SocketFor {
+    /// The gateway's own user; the file belongs to nobody else.
+    Owner,
+    /// The gateway's own user and everybody listed with a uid; anybody can knock.
+    People,
 }
 
 /// `[store]`: the data folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Store {
     /// The folder, as an absolute path.
     pub data_dir: PathBuf,
@@ -88,7 +112,7 @@ pub struct Store {
 }
 
 /// `[log]`: log lines on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Log {
     /// The least urgent lines that are written; `RUST_LOG` stands in for it.
     pub level: Level,
@@ -97,7 +121,7 @@ pub struct Log {
 }
 
 /// How urgent a log line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Level {
     /// Something is broken.
     Error,
@@ -112,7 +136,7 @@ pub enum Level {
 }
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum LogFormat {
     /// Text for people.
     Human,
@@ -121,7 +145,7 @@ pub enum LogFormat {
 }
 
 /// `[[origin]]`: an upstream server, or a folder, under the label that we give it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OriginConfig {
     /// The label, unique in the file.
     pub label: Label,
@@ -138,38 +162,58 @@ pub struct OriginConfig {
     /// The longest that a whole listing, or the fetch of one file, may take with all its requests.
     pub total: Duration,
     /// Header fields sent with every request. None of them is the transport's own.
+    #[serde(serialize_with = "names_alone")]
     pub headers: Vec<(HeaderName, Secret)>,
     /// PEM file with the certificate authority to trust instead of the system's.
     pub ca: Option<PathBuf>,
     /// What is put right although the extension requires it of the origin.
     pub repair: Vec<Repair>,
-    /// The policy for its skills.
-    pub policy: Policy,
+    /// What it says of its skills.
+    pub policy: Keys,
 }
 
 /// Where an origin is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Address {
     /// An MCP server over Streamable HTTP: `http` or `https`, without user, password and fragment.
+    #[serde(serialize_with = "as_text")]
     Http(Url),
     /// A folder of skills, as an absolute path.
     Folder(PathBuf),
 }
 
 /// A departure from the extension that the gateway makes good by its own work (design §4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Repair {
     /// Entries without sizes: every file is fetched once to measure it.
     Size,
 }
 
 /// A name that a request's `Host` may bear: lower case, without a port, IPv6 in brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct HostName(pub(super) Box<str>);
 
 /// The `Origin` that a browser sends for a web page: scheme, host and port as browsers write them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct WebOrigin(pub(super) Box<str>);
+
+impl Config {
+    /// Everything that is said of skills.
+    pub fn policies(&self) -> Policies {
+        let of_origin = |origin: &OriginConfig| (origin.label.clone(), origin.policy.clone());
+        Policies {
+            standard: self.policy.clone(),
+            origins: self.origins.iter().map(of_origin).collect(),
+            rules: self.rules.clone(),
+        }
+    }
+
+    /// Where the socket for operators' commands is.
+    pub fn admin_socket(&self) -> PathBuf {
+        let own = || self.store.data_dir.join("admin.sock");
+        self.admin.socket_path.clone().unwrap_or_else(own)
+    }
+}
 
 impl Server {
     /// Where hosts find the gateway unless the file says otherwise.
@@ -220,4 +264,14 @@ impl WebOrigin {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A configuration that is told of has its secrets left out: not even their digests could be guessed at.
+fn names_alone<S: Serializer>(headers: &[(HeaderName, Secret)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(headers.iter().map(|(name, _)| name.as_str()))
+}
+
+/// Writes a value as it prints itself.
+pub(super) fn as_text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }

@@ -6,11 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::FrontmatterPolicy;
 use crate::domain::Limits;
 use crate::domain::OnChange;
 use crate::domain::Policy;
+use crate::domain::SkillKey;
 use crate::domain::Trust;
+use crate::domain::policy::Conditions;
+use crate::domain::policy::Keys;
+use crate::domain::policy::Source;
 
 /// An origin that others can be put beside.
 const ACME: &str = "[[origin]]\nlabel = \"acme\"\nurl = \"https://mcp.acme.example/mcp\"\n";
@@ -34,7 +37,12 @@ fn an_empty_file_means_the_safe_defaults() {
     assert_eq!(hosts, ["127.0.0.1", "localhost", "[::1]"]);
     assert_eq!(config.server.auth, Auth::None);
     assert_eq!(config.store.data_dir, Path::new("/etc/portcullis/data"));
-    assert_eq!(config.policy, Policy::default());
+    assert_eq!(config.policy, Keys::default());
+    let skill = SkillKey {
+        label: "acme".parse().unwrap(),
+        uri: "skill://a/SKILL.md".parse().unwrap(),
+    };
+    assert_eq!(config.policies().of(&skill), Policy::default());
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.origins, []);
 }
@@ -44,13 +52,125 @@ fn an_origin_has_the_policy_of_the_file_but_for_what_it_says_itself() {
     let text = format!(
         "[policy]\non_change = \"keep\"\nmax_stale = \"7days\"\nfrontmatter = \"strict\"\n{ACME}trust = \"deny\"\nfrontmatter = \"readings\"\n"
     );
+    let skill = SkillKey {
+        label: "acme".parse().unwrap(),
+        uri: "skill://a/SKILL.md".parse().unwrap(),
+    };
     let policy = Policy {
         trust: Trust::Deny,
+        source: Source::Origin(skill.label.clone()),
         on_change: OnChange::Keep,
-        frontmatter: FrontmatterPolicy::Readings,
         max_stale: Some(Duration::from_secs(7 * 24 * 60 * 60)),
+        ..Policy::default()
     };
-    assert_eq!(parse(&text).unwrap().origins[0].policy, policy);
+    assert_eq!(parse(&text).unwrap().policies().of(&skill), policy);
+}
+
+#[test]
+fn rules_are_tried_in_the_order_of_the_file() {
+    let text = format!(
+        "{ACME}\n[[rule]]\nname = \"hr\"\norigin = \"acme\"\nskill = \"hr/**\"\ntrust = \"auto\"\nhold = \"48h\"\nauto = {{ max_new_bytes = \"64 KiB\", no_shebang = true }}\n\
+         [[rule]]\nname = \"rest\"\ntrust = \"deny\"\n"
+    );
+    let policies = parse(&text).unwrap().policies();
+    let of = |path: &str| {
+        policies.of(&SkillKey {
+            label: "acme".parse().unwrap(),
+            uri: format!("skill://{path}/SKILL.md").parse().unwrap(),
+        })
+    };
+    let hr = of("hr/leave");
+    assert_eq!((hr.trust, hr.hold), (Trust::Auto, Duration::from_secs(48 * 60 * 60)));
+    let conditions = Conditions {
+        max_new_bytes: Some(64 * 1024),
+        no_shebang: true,
+        ..Conditions::default()
+    };
+    assert_eq!(hr.auto, conditions);
+    assert_eq!(of("it/vpn").trust, Trust::Deny);
+}
+
+/// Two people.
+const PEOPLE: &str =
+    "[[person]]\nname = \"Ada L\"\nuid = 1000\ntokens = [\"ada\"]\n[[person]]\nname = \"bob\"\noidc = \"sub-2\"\n";
+
+#[test]
+fn a_person_is_one_person_through_whatever_door() {
+    let people = parse(PEOPLE).unwrap().people;
+    assert_eq!(people.of_uid(1000), "Ada L");
+    assert_eq!(people.of_uid(1001), "uid:1001");
+    assert!(people.has_uid(1000) && !people.has_uid(1001));
+    assert_eq!(people.of_token("ada", "uid:0"), "Ada L");
+    assert_eq!(people.of_token("laptop", "uid:0"), "uid:0");
+    assert_eq!(
+        people.of_token("ada", "bob"),
+        "bob",
+        "who made it speaks, whatever it is called"
+    );
+}
+
+#[test]
+fn a_quorum_needs_as_many_people_and_each_of_them_once() {
+    let quorum = |people: &str, number| parse(&format!("[policy]\nquorum = {number}\n{people}"));
+    assert!(quorum(PEOPLE, 2).is_ok());
+    assert!(quorum("", 1).is_ok());
+    for (people, number) in [(PEOPLE, 3), ("", 2), (PEOPLE, 0)] {
+        let told = quorum(people, number).unwrap_err().to_string();
+        assert!(told.contains("policy.quorum"), "{told}");
+    }
+    for again in [
+        "name = \"bob\"\nuid = 7",
+        "name = \"eve\"\nuid = 1000",
+        "name = \"eve\"\ntokens = [\"ada\"]",
+        "name = \"eve\"\noidc = \"sub-2\"",
+    ] {
+        let told = problems(&format!("{PEOPLE}[[person]]\n{again}\n"));
+        assert!(told.contains("belongs to a person above"), "{told}");
+    }
+}
+
+#[test]
+fn the_record_is_told_of_what_runs_and_of_no_secret() {
+    let tables = |text: &str| parse(text).unwrap().tables();
+    let written = format!("{ACME}headers = {{ Authorization = \"Bearer ${{env:TOKEN}}\" }}\nrefresh = \"5m\"\n");
+    let other = format!("# words\n{ACME}headers = {{ authorization = \"Bearer other\" }}\n");
+    assert_eq!(tables(&written), tables(&other), "neither spelling nor secrets");
+    let names: Vec<String> = tables(&written).into_keys().collect();
+    assert_eq!(
+        names,
+        [
+            "admin",
+            "audit",
+            "limits",
+            "log",
+            "origin.acme",
+            "person",
+            "policy",
+            "rule",
+            "server",
+            "store"
+        ]
+    );
+    let slower = tables(&format!("{ACME}refresh = \"6m\"\n"));
+    let changed: Vec<_> = tables(ACME)
+        .into_iter()
+        .filter(|(name, digest)| slower[name] != *digest)
+        .collect();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0].0, "origin.acme");
+}
+
+#[test]
+fn a_socket_for_people_lies_where_they_reach_it() {
+    let admin = |text: &str| parse(&format!("[admin]\n{text}\n"));
+    let told = admin("socket = \"people\"").unwrap_err().to_string();
+    assert!(told.contains("admin.socket"), "{told}");
+    let config = admin("socket = \"people\"\nsocket_path = \"run/p.sock\"").unwrap();
+    assert_eq!(config.admin_socket(), Path::new("/etc/portcullis/run/p.sock"));
+    assert_eq!(
+        parse("").unwrap().admin_socket(),
+        Path::new("/etc/portcullis/data/admin.sock")
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub const MAX_FRONTMATTER_EXPANDED_BYTES: usize = 1024 * 1024;
 
 /// Bounds that an operator may change (`[limits]` in `proxy.toml`); the defaults are the extension's own numbers where it
 /// names some (S-28, H-17).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Limits {
     /// Files in one skill, `SKILL.md` included.
     pub skill_files: usize,

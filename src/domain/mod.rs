@@ -4,7 +4,7 @@
 //! [`VerifiedFile`], [`VerifiedSkill`] and [`ServePermit`], so a value of one of those types *is* the proof that the check
 //! was made. Refusals are values with the rule, the URI and what was found; nothing here fails for reasons outside itself.
 //!
-//! Start reading at [`entry`](SkillEntry), then `verify`, `approval` and `decide`.
+//! Start reading at [`entry`](SkillEntry), then `verify`, `policy`, `approval` and `decide`.
 
 mod approval;
 pub mod audit;
@@ -23,6 +23,7 @@ mod lock;
 pub mod mapping;
 mod origin;
 mod ownership;
+pub mod policy;
 mod set;
 mod text;
 mod time;
@@ -30,20 +31,23 @@ mod uri;
 mod verify;
 
 pub use approval::Approval;
+pub use approval::Ballot;
 pub use approval::OriginRecord;
+pub use approval::Proposal;
+pub use approval::Recalls;
 pub use approval::Record;
 pub use approval::Refusal;
 pub use approval::SkillRecord;
 pub use approval::SkillState;
+pub use approval::Tally;
+pub use approval::Trial;
 pub use approval::Verdict;
+pub use approval::VoteOutcome;
 pub use decide::Circumstances;
 pub use decide::Decision;
 pub use decide::Held;
-pub use decide::OnChange;
-pub use decide::Policy;
 pub use decide::ServePermit;
 pub use decide::StoredSets;
-pub use decide::Trust;
 pub use decide::decide;
 pub use delivery::Delivery;
 pub use delivery::Endpoint;
@@ -86,6 +90,10 @@ pub use origin::Fingerprint;
 pub use origin::InvalidFingerprint;
 pub use origin::SkillKey;
 pub use ownership::SkillRoots;
+pub use policy::OnChange;
+pub use policy::Policies;
+pub use policy::Policy;
+pub use policy::Trust;
 pub use set::InvalidSetId;
 pub use set::Resource;
 pub use set::ResourceSet;

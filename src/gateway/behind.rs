@@ -112,6 +112,8 @@ impl Inner {
             let mut flights = self.flights.lock();
             for one in &batch {
                 flights.remove(&one.flight);
+                // Rules may ask about what is in files.
+                self.look_soon(&one.flight.skill.label);
             }
         }
     }

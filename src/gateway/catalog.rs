@@ -93,11 +93,14 @@ impl Served {
         let entry = permit.entry();
         let own = Bytes::copy_from_slice(entry.text().as_bytes());
         let merged = Bytes::from(entry.text_with_uris(|uri| mapping::merge(&key.label, uri)));
+        let basis = permit.approval().map_or_else(
+            || "\"dev.portcullis/observed\":true".to_owned(),
+            |approval| format!("\"dev.portcullis/approval\":{}", approval.leaf),
+        );
         let provenance = format!(
-            "\"dev.portcullis/origin\":\"{}\",\"dev.portcullis/set\":\"{}\",\"dev.portcullis/approval\":{}",
+            "\"dev.portcullis/origin\":\"{}\",\"dev.portcullis/set\":\"{}\",{basis}",
             key.label,
             entry.set(),
-            permit.approval().leaf,
         );
         Self {
             key,

@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::By;
 use super::Error;
 use super::Gateway;
+use crate::domain::Held;
 use crate::domain::LockedSkill;
 use crate::domain::SkillKey;
+use crate::domain::SkillState;
 use crate::domain::audit::Envelope;
 use crate::domain::audit::Proof;
 use crate::domain::audit::TileName;
@@ -159,11 +161,13 @@ impl Gateway {
     /// [`Error::NoSet`] when no approval of it is in force.
     pub async fn attest(&self, key: &SkillKey) -> Result<Envelope, Error> {
         let known = self.known(key)?;
-        let served = known.served(self.clock().now()).map_err(|held| Error::NoSet {
+        let not_approved = |held: Held| Error::NoSet {
             key: key.clone(),
             reason: held.to_string(),
-        })?;
-        let approval = *served.permit().approval();
+        };
+        let served = known.served(self.clock().now()).map_err(not_approved)?;
+        let (approval, would_hold) = (served.permit().approval(), served.permit().would_hold());
+        let approval = *approval.ok_or_else(|| not_approved(would_hold.unwrap_or(Held::State(SkillState::Pending))))?;
         let skill = LockedSkill::of(key.clone(), approval.fingerprint, served.permit().entry());
         let attested = self.0.on_disk(move |store| store.attest(&skill, approval.leaf)).await?;
         attested.ok_or(Error::NoLeaf { index: approval.leaf })

@@ -18,13 +18,13 @@ use crate::store::TokenNote;
 use crate::store::VerifyReport;
 
 impl Gateway {
-    /// Where the socket for operators' commands is to be: nothing lies there when this returns.
+    /// Makes room for the socket for operators' commands, where an earlier process left its own.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] when something lies there and cannot be removed.
-    pub async fn admin_socket(&self) -> Result<PathBuf, Error> {
-        self.0.on_disk(|store| store.socket("admin.sock")).await
+    /// [`Error::Store`] when that cannot be removed.
+    pub async fn clear_socket(&self, path: PathBuf) -> Result<(), Error> {
+        self.0.on_disk(move |store| store.clear_socket(&path)).await
     }
 
     /// Hashes every stored byte again; what is damaged goes to quarantine. `tell` hears what is done of how much.

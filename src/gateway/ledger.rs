@@ -32,6 +32,7 @@ use crate::domain::SkillKey;
 use crate::domain::SkillState;
 use crate::domain::SkillUri;
 use crate::domain::StoredSets;
+use crate::domain::Timestamp;
 use crate::domain::UnsizedEntry;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
@@ -190,23 +191,34 @@ impl StoredSets for Loaded<'_> {
 impl Inner {
     /// Appends leaves durably and takes them into the state; for what concerns a whole origin, whose turn it is.
     pub(super) async fn append(&self, ledger: &mut Ledger, by: &By, events: Vec<Event>) -> Result<(), Error> {
-        ledger.take_in(&self.write(by, events).await?);
+        self.append_at(ledger, by, events, self.clock.now()).await
+    }
+
+    /// The same as of a moment that the events reckon with.
+    pub(super) async fn append_at(
+        &self,
+        ledger: &mut Ledger,
+        by: &By,
+        events: Vec<Event>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        ledger.take_in(&self.write(by, events, now).await?);
         Ok(())
     }
 
     /// The same without holding the ledger meanwhile, so that many share a flush; for what concerns one skill, whose turn it
     /// is, and for what no decision looks at.
     pub(super) async fn record(&self, by: &By, events: Vec<Event>) -> Result<(), Error> {
-        let appended = self.write(by, events).await?;
+        let appended = self.write(by, events, self.clock.now()).await?;
         self.ledger.lock().await.take_in(&appended);
         Ok(())
     }
 
-    async fn write(&self, by: &By, events: Vec<Event>) -> Result<Vec<(u64, Leaf)>, Error> {
+    async fn write(&self, by: &By, events: Vec<Event>, now: Timestamp) -> Result<Vec<(u64, Leaf)>, Error> {
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        let (by, now) = (by.clone(), self.clock.now());
+        let by = by.clone();
         let record = move |store: &Store| {
             let actor = by.who.actor(store)?;
             let leaf = |event| NewLeaf {
@@ -230,7 +242,6 @@ impl Inner {
         let Some(origin) = ledger.record.origin(label) else {
             return Ok(());
         };
-        let on_change = self.policy(label).on_change;
         let key = |uri: &SkillUri| SkillKey {
             label: label.clone(),
             uri: uri.clone(),
@@ -251,6 +262,7 @@ impl Inner {
                 }
                 room -= 1;
             }
+            let on_change = self.policy(&skill).on_change;
             events.extend(origin.observe(&skill, entry.set(), on_change));
             if !known {
                 fresh.push((skill, entry));
@@ -263,6 +275,7 @@ impl Inner {
         }
         let committed = self.commit(ledger, label, fresh, events).await;
         self.publish(ledger, label);
+        self.look_soon(label);
         committed
     }
 
@@ -354,14 +367,18 @@ impl Inner {
             }
         }
         // A skill that the listing has twice is none that could be compared.
-        let on_change = self.policy(label).on_change;
         let observed = self.observed(ledger, label);
         whole.retain(|uri, _| !observed.unreadable.contains_key(uri));
         // What is no valid skill is not served by its origin; on the record, so that no restart opens it again.
-        if on_change == OnChange::Suspend {
-            let invalid = observed.unreadable.iter().filter(|(_, why)| why.is_invalid());
-            gone.extend(invalid.map(|(uri, _)| uri.clone()));
-        }
+        let suspends = |uri: &SkillUri| {
+            let key = SkillKey {
+                label: label.clone(),
+                uri: uri.clone(),
+            };
+            self.policy(&key).on_change == OnChange::Suspend
+        };
+        let invalid = observed.unreadable.iter().filter(|(_, why)| why.is_invalid());
+        gone.extend(invalid.map(|(uri, _)| uri.clone()).filter(suspends));
         (whole.into_values().collect(), gone)
     }
 
@@ -434,7 +451,6 @@ impl Inner {
         let nothing = Observed::default();
         let observed = ledger.origins.get(label).unwrap_or(&nothing);
         let before = self.catalog();
-        let policy = self.policy(label);
         let stored = Loaded {
             entries: &ledger.entries,
             store: &self.store,
@@ -450,9 +466,10 @@ impl Inner {
                 heard: observed.heard,
                 closed: ledger.closed.get(&key).copied(),
                 unreadable,
+                recalls: ledger.record.recalls(),
             };
             let state = now.closed.or(unreadable).unwrap_or_else(|| record.state(now.now));
-            let decision = decide(&key, origin, &policy, &stored, now);
+            let decision = decide(&key, origin, &self.policy(&key), &stored, now);
             let key = Arc::new(key);
             CatalogSkill {
                 state,

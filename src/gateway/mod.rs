@@ -24,7 +24,10 @@ mod recent;
 mod recorded;
 mod refresh;
 mod review;
+mod rules;
 mod status;
+mod strangers;
+mod timely;
 mod turns;
 mod unserved;
 mod witness;
@@ -45,9 +48,12 @@ use crate::clock::Clock;
 use crate::config;
 use crate::config::Config;
 use crate::config::OriginConfig;
+use crate::config::People;
 use crate::config::Repair;
+use crate::domain::Digest;
 use crate::domain::Label;
 use crate::domain::Limits;
+use crate::domain::Policies;
 use crate::domain::Policy;
 use crate::domain::Record;
 use crate::domain::Refusal;
@@ -104,9 +110,14 @@ use recent::Recent;
 pub use recorded::Forgotten;
 pub use recorded::LeafFilter;
 pub use recorded::RecordedLeaf;
+pub use review::AddressDecided;
+pub use review::Approving;
 pub use review::Decided;
 pub use review::Difference;
 pub use review::FileDifference;
+use rules::Contents;
+pub use rules::Explanation;
+pub use rules::Word;
 pub use status::FileStatus;
 pub use status::OriginStatus;
 pub use status::Rejected;
@@ -114,6 +125,8 @@ pub use status::SkillDetails;
 pub use status::SkillStatus;
 pub use status::Summary;
 pub use status::TokenStatus;
+pub use status::TrialStatus;
+use timely::Timely;
 use turns::Turns;
 pub use unserved::Unserved;
 pub use witness::Witness;
@@ -144,6 +157,14 @@ struct Inner {
     shutdown: Shutdown,
     limits: Limits,
     origins: BTreeMap<Label, Origin>,
+    policies: Policies,
+    people: People,
+    /// The configuration, as the record is told of it.
+    tables: BTreeMap<String, Digest>,
+    /// What is to be looked at in its time.
+    timely: Timely,
+    /// What is known of files that rules ask about; held for a look.
+    contents: parking_lot::Mutex<Contents>,
     /// The writer's lock: never taken by a host's request for a known skill.
     ledger: tokio::sync::Mutex<Ledger>,
     /// Closing decisions in force that wait for room in the log.
@@ -173,6 +194,8 @@ struct Inner {
     came_in: parking_lot::Mutex<HashSet<String>>,
     /// Who is asked to cosign the log.
     witnessing: Witnessing,
+    /// Strangers who are on the record as not let in; held for a look-up.
+    strangers: parking_lot::Mutex<HashSet<String>>,
     /// Failures already on the record, so that a host cannot fill it by asking again; held for a look-up.
     failures: parking_lot::Mutex<HashSet<String>>,
 }
@@ -185,7 +208,6 @@ struct Origin {
     refresh: std::time::Duration,
     refresh_max: std::time::Duration,
     repair_size: bool,
-    policy: Policy,
 }
 
 /// Why an operator's command could not be carried out.
@@ -224,6 +246,15 @@ pub enum Error {
     Refused {
         /// The skill.
         key: SkillKey,
+        /// Why.
+        #[source]
+        refusal: Refusal,
+    },
+    /// The approval machine refuses to let an address be accepted.
+    #[error("{label}: {refusal}")]
+    Address {
+        /// The origin.
+        label: Label,
         /// Why.
         #[source]
         refusal: Refusal,
@@ -297,6 +328,8 @@ impl Gateway {
             ledger: tokio::sync::Mutex::new(Ledger::new(record, WaitingForRoom::counted(Arc::clone(&unrecorded)))),
             unrecorded,
             turns: Turns::default(),
+            timely: Timely::default(),
+            contents: parking_lot::Mutex::default(),
             changes: AtomicU64::default(),
             published: tokio::sync::Mutex::default(),
             catalog: RwLock::default(),
@@ -307,14 +340,19 @@ impl Gateway {
             looked_at: Recent::default(),
             asked_for: Recent::default(),
             came_in: parking_lot::Mutex::default(),
+            strangers: parking_lot::Mutex::default(),
             failures: parking_lot::Mutex::default(),
             witnessing: Witnessing::new(&config.audit, &store)?,
             store,
             clock,
             shutdown,
             origins,
+            policies: config.policies(),
+            people: config.people.clone(),
+            tables: config.tables(),
         };
         inner.configure().await?;
+        inner.keep_time().await;
         let gateway = Self(Arc::new(inner));
         if !mode.offline {
             gateway.start_witnessing();
@@ -330,6 +368,11 @@ impl Gateway {
     /// The time.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Everybody whose word counts where several are needed.
+    pub fn people(&self) -> &People {
+        &self.0.people
     }
 
     /// The bounds on what outsiders may send and be sent.
@@ -418,7 +461,6 @@ impl Origin {
             refresh: config.refresh,
             refresh_max: config.refresh_max,
             repair_size: config.repair.contains(&Repair::Size),
-            policy: config.policy.clone(),
         })
     }
 }
@@ -428,11 +470,8 @@ impl Inner {
         Arc::clone(&self.catalog.read())
     }
 
-    fn policy(&self, label: &Label) -> Policy {
-        self.origins
-            .get(label)
-            .map(|origin| origin.policy.clone())
-            .unwrap_or_default()
+    fn policy(&self, key: &SkillKey) -> Policy {
+        self.policies.of(key)
     }
 
     fn origin(&self, label: &Label) -> Result<&Origin, Error> {

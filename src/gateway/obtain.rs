@@ -81,6 +81,9 @@ impl Gateway {
     ) -> Result<(Arc<EncodedFile>, Source), Unserved> {
         let inner = &self.0;
         served.permit().check(inner.clock.now()).map_err(Unserved::Held)?;
+        if served.permit().would_hold().is_some() {
+            self.note_asked(served.key(), Some(served.permit().entry().set()));
+        }
         let key = FileKey {
             skill: Arc::clone(served.key()),
             set: served.permit().entry().set(),
@@ -147,7 +150,7 @@ impl Gateway {
         match skill.served(self.0.clock.now()) {
             Ok(_) => Unserved::Unknown,
             Err(held) => {
-                self.note_asked(skill);
+                self.note_asked(&skill.key, skill.seen);
                 Unserved::Held(held)
             }
         }
@@ -164,14 +167,14 @@ impl Gateway {
         }
     }
 
-    /// Puts on the record, once for each set, that a host asked for a skill that is held.
-    fn note_asked(&self, skill: &CatalogSkill) {
+    /// Puts on the record, once for each set, that a host asked for a skill that is held, or would be without a trial.
+    fn note_asked(&self, key: &SkillKey, set: Option<SetId>) {
         // Most such requests repeat one another: those make no task each.
-        if self.0.asked_for.has(&skill.key) {
+        if self.0.asked_for.has(key) {
             return;
         }
-        self.0.asked_for.note(&skill.key);
-        let (inner, key, set) = (Arc::clone(&self.0), SkillKey::clone(&skill.key), skill.seen);
+        self.0.asked_for.note(key);
+        let (inner, key) = (Arc::clone(&self.0), key.clone());
         drop(self.0.shutdown.spawn(async move {
             let _turn = inner.turns.of_skill(&key).await;
             let is_new = {
@@ -284,7 +287,7 @@ impl Inner {
         file: Unverified,
     ) -> Result<Result<VerifiedFile, Mismatch>, Unserved> {
         let Unverified { bytes, media } = file;
-        let policy = self.policy(&key.label).frontmatter;
+        let policy = self.policy(key).frontmatter;
         let (entry, uri) = (Arc::clone(entry), resource.uri.clone());
         self.off_runtime(bytes.len(), move || entry.verify(uri.as_str(), bytes, media, policy))
             .await

@@ -143,6 +143,8 @@ impl Gateway {
         inner.record(by, vec![pulled]).await?;
         // Under on_change = "keep" a set that is whole now may be one that can be served now.
         inner.publish_shared(&key.label).await;
+        // Rules may ask about what is in files.
+        inner.look_soon(&key.label);
         Ok(())
     }
 
@@ -217,7 +219,7 @@ impl Gateway {
         mut held: BTreeMap<ResourceUri, (Bytes, Media)>,
     ) -> Result<(), Error> {
         let inner = &self.0;
-        let policy = inner.policy(&key.label).frontmatter;
+        let policy = inner.policy(key).frontmatter;
         let mut verified = Vec::with_capacity(held.len());
         for resource in whole.resources().iter() {
             let Some((bytes, media)) = held.remove(&resource.uri) else {

@@ -288,7 +288,7 @@ fn closable(key: &SkillKey, record: &SkillRecord) -> Vec<(SkillKey, SetId, Event
         (key.clone(), set, Event::Revoked { skill, set })
     });
     let seen = record.seen().filter(|seen| match record.verdict(*seen) {
-        Some(Verdict::Undecided | Verdict::Changed) | None => true,
+        Some(Verdict::Undecided | Verdict::Expired | Verdict::Changed) | None => true,
         Some(Verdict::Approved(_) | Verdict::Denied | Verdict::Revoked) => false,
     });
     let denied = seen.map(|set| {

@@ -1,6 +1,8 @@
 //! What operators decide, and what they look at before they do.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use similar::TextDiff;
 
@@ -11,11 +13,13 @@ use super::Inner;
 use super::catalog::CatalogSkill;
 use super::ledger::Ledger;
 use super::ledger::closing;
+use crate::domain::Ballot;
 use crate::domain::Digest;
 use crate::domain::FileChange;
 use crate::domain::Held;
 use crate::domain::Label;
 use crate::domain::OriginRecord;
+use crate::domain::Proposal;
 use crate::domain::Resource;
 use crate::domain::ResourceUri;
 use crate::domain::SetDiff;
@@ -24,10 +28,14 @@ use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
 use crate::domain::SkillState;
 use crate::domain::SkillUri;
+use crate::domain::Tally;
 use crate::domain::Timestamp;
 use crate::domain::Trust;
 use crate::domain::VerifiedFile;
+use crate::domain::VoteOutcome;
+use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
+use crate::store::Store;
 use crate::upstream::Attempt;
 
 /// Bytes of a text of which a line-by-line difference is made.
@@ -36,7 +44,18 @@ const DIFF_BYTES: usize = 512 * 1024;
 /// What is said of a set on the record whose entry is not in the store: nobody could look at it.
 const NOT_STORED: &str = "its set is not stored; it is stored when the origin shows it again and there is room";
 
-/// A decision that is in force and on the record.
+/// What a person wants to be approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approving {
+    /// The set, which must be the one now seen.
+    pub set: SetId,
+    /// When the approval is to end by itself; the policy may end it earlier.
+    pub expires: Option<Timestamp>,
+    /// The lock file that it was reviewed in, digested.
+    pub lock: Option<Digest>,
+}
+
+/// A decision that is in force and on the record, or a vote for one that is on the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Decided {
     /// Whose.
@@ -44,8 +63,22 @@ pub struct Decided {
     pub skill: SkillKey,
     /// The sets that it is about.
     pub sets: Vec<SetId>,
+    /// `approved`, `voted`, `denied` or `revoked`.
+    pub state: String,
     /// Whether anything changed; false when it had been decided so before.
     pub changed: bool,
+    /// How far the vote is, where more people are needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<Tally>,
+}
+
+/// What came of a person's word on an origin's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressDecided {
+    /// Whether anything changed; false when there was nothing to accept, or the vote was given before.
+    pub changed: bool,
+    /// How far the vote is, where more people are needed.
+    pub votes: Option<Tally>,
 }
 
 /// What differs between the set last approved and the one now seen.
@@ -84,38 +117,48 @@ pub struct FileDifference {
 }
 
 impl Gateway {
-    /// Approves exactly `set`, which must be the one now seen. Durable before it is in force (design §2.8).
+    /// Approves exactly one set, or gives a person's vote for it where the policy asks for several. Durable before it is in
+    /// force (design §2.8).
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when another set is seen meanwhile; [`Error::Store`] when it cannot be recorded, and then nothing
-    /// is in force.
-    pub async fn approve(
-        &self,
-        by: &By,
-        key: &SkillKey,
-        set: SetId,
-        expires: Option<Timestamp>,
-    ) -> Result<Decided, Error> {
-        self.witnessed().await?;
+    /// [`Error::Refused`] when another set is seen meanwhile, or the person's word does not count; [`Error::Store`] when it
+    /// cannot be recorded, and then nothing is in force.
+    pub async fn approve(&self, by: &By, key: &SkillKey, wanted: Approving) -> Result<Decided, Error> {
         let inner = &self.0;
+        self.witnessed().await?;
+        let policy = inner.policy(key);
+        let voters = inner.voters(by, policy.quorum).await?;
         let _turn = inner.turns.of_skill(key).await;
-        let event = {
+        let now = inner.clock.now();
+        let outcome = {
             let mut ledger = inner.ledger.lock().await;
-            inner.refuse_without_set(&mut ledger, key, set)?;
-            ledger.origin_of(key)?.approve(key, set, expires)
+            inner.refuse_without_set(&mut ledger, key, wanted.set)?;
+            let entry = ledger.entry(&inner.store, key, wanted.set);
+            let proposal = Proposal {
+                set: wanted.set,
+                files: entry.as_deref().map(SkillEntry::resources),
+                expires: ends_first(wanted.expires, policy.expires, now),
+                lock: wanted.lock,
+            };
+            let origin = ledger.origin_of(key)?;
+            origin.approve(key, &proposal, &voters.ballot(), ledger.record.recalls())
         };
-        let event = event.map_err(|refusal| Error::Refused {
+        let outcome = outcome.map_err(|refusal| Error::Refused {
             key: key.clone(),
             refusal,
         })?;
+        let (event, votes) = split(outcome);
         let changed = event.is_some();
         inner.record(by, event.into_iter().collect()).await?;
         inner.publish_shared(&key.label).await;
+        inner.note_end();
         Ok(Decided {
             skill: key.clone(),
-            sets: vec![set],
+            sets: vec![wanted.set],
+            state: if votes.is_some() { "voted" } else { "approved" }.to_owned(),
             changed,
+            votes,
         })
     }
 
@@ -143,7 +186,9 @@ impl Gateway {
         Ok(Decided {
             skill: key.clone(),
             sets: vec![set],
+            state: "denied".to_owned(),
             changed,
+            votes: None,
         })
     }
 
@@ -165,18 +210,22 @@ impl Gateway {
         Ok(Decided {
             skill: key.clone(),
             sets,
+            state: "revoked".to_owned(),
             changed: true,
+            votes: None,
         })
     }
 
-    /// Accepts the address that a label now points to; its approvals hold there.
+    /// Accepts the address that a label now points to, so that its approvals hold there, or gives a person's vote for that:
+    /// it takes as many people as for any skill that the origin may have.
     ///
     /// # Errors
     ///
-    /// [`Error::NoOrigin`] when the label is not configured.
-    pub async fn accept_origin(&self, by: &By, label: &Label) -> Result<bool, Error> {
-        self.witnessed().await?;
+    /// [`Error::NoOrigin`] when the label is not configured; [`Error::Address`] when the person's word does not count.
+    pub async fn accept_origin(&self, by: &By, label: &Label) -> Result<AddressDecided, Error> {
         let inner = &self.0;
+        self.witnessed().await?;
+        let voters = inner.voters(by, inner.policies.quorum_of_origin(label)).await?;
         let _turn = inner.turns.of_origin(label).await;
         let mut ledger = inner.ledger.lock().await;
         let origin = ledger
@@ -184,16 +233,16 @@ impl Gateway {
             .origin(label)
             .filter(|_| inner.origins.contains_key(label));
         let origin = origin.ok_or_else(|| Error::NoOrigin(label.clone()))?;
-        let moved = origin.is_moved();
-        let event = Event::OriginAccepted {
+        let outcome = origin.accept(label, &voters.ballot());
+        let (event, votes) = split(outcome.map_err(|refusal| Error::Address {
             label: label.clone(),
-            fingerprint: origin.address(),
-            votes: Vec::new(),
-        };
-        let events = if moved { vec![event] } else { Vec::new() };
-        inner.append(&mut ledger, by, events).await?;
+            refusal,
+        })?);
+        let changed = event.is_some();
+        inner.append(&mut ledger, by, event.into_iter().collect()).await?;
         inner.publish(&mut ledger, label);
-        Ok(moved)
+        inner.look_soon(label);
+        Ok(AddressDecided { changed, votes })
     }
 
     /// Removes an origin: its approvals end and its content leaves the disk; its record stays (H-65). Gives the bytes freed.
@@ -321,6 +370,38 @@ impl Gateway {
     }
 }
 
+/// Who votes, and who counts.
+struct Voters {
+    quorum: NonZeroU32,
+    by: Actor,
+    listed: Vec<Actor>,
+}
+
+impl Voters {
+    fn ballot(&self) -> Ballot<'_> {
+        Ballot {
+            quorum: self.quorum,
+            by: &self.by,
+            listed: &self.listed,
+        }
+    }
+}
+
+/// The leaf to write, and how far the vote is where that decides nothing.
+fn split(outcome: VoteOutcome) -> (Option<Event>, Option<Tally>) {
+    match outcome {
+        VoteOutcome::Stands => (None, None),
+        VoteOutcome::Voted(event, tally) => (event, Some(tally)),
+        VoteOutcome::Decided(event) => (Some(event), None),
+    }
+}
+
+/// The earlier end of the two; a person may only shorten what the policy says.
+pub(super) fn ends_first(asked: Option<Timestamp>, policy: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
+    let by_policy = policy.map(|span| now.checked_add(span).unwrap_or(Timestamp::MAX));
+    asked.into_iter().chain(by_policy).min()
+}
+
 fn revoked_set(event: &Event) -> Option<SetId> {
     if let Event::Revoked { set, .. } = event {
         Some(*set)
@@ -330,7 +411,7 @@ fn revoked_set(event: &Event) -> Option<SetId> {
 }
 
 impl Ledger {
-    fn origin_of(&self, key: &SkillKey) -> Result<&OriginRecord, Error> {
+    pub(super) fn origin_of(&self, key: &SkillKey) -> Result<&OriginRecord, Error> {
         self.record
             .origin(&key.label)
             .ok_or_else(|| Error::NoOrigin(key.label.clone()))
@@ -338,8 +419,27 @@ impl Ledger {
 }
 
 impl Inner {
+    /// Who votes and who counts, as the record knows them. Where one person is enough, nobody is asked about.
+    async fn voters(&self, by: &By, quorum: NonZeroU32) -> Result<Voters, Error> {
+        let one_is_enough = quorum == NonZeroU32::MIN;
+        let (by, listed) = if one_is_enough {
+            (Actor::Gateway, Vec::new())
+        } else {
+            let who = by.who.clone();
+            (self.on_disk(move |store| who.actor(store)).await?, self.listed().await?)
+        };
+        Ok(Voters { quorum, by, listed })
+    }
+
+    /// Everybody who counts, as the record knows them.
+    pub(super) async fn listed(&self) -> Result<Vec<Actor>, Error> {
+        let people = self.people.clone();
+        let find = move |store: &Store| people.iter().map(|person| store.person(person.name.as_str())).collect();
+        self.on_disk(find).await
+    }
+
     /// What closes: in force at once, then on the record. The caller has the turn of the skills that it is about.
-    async fn close(&self, by: &By, label: &Label, events: Vec<Event>) -> Result<(), Error> {
+    pub(super) async fn close(&self, by: &By, label: &Label, events: Vec<Event>) -> Result<(), Error> {
         let closes = closing(&events);
         self.ledger.lock().await.closed.extend(closes.iter().cloned());
         self.publish_shared(label).await;
@@ -366,9 +466,10 @@ impl Inner {
                 reason,
             })
         };
-        match self.origin(&key.label)?.policy.trust {
-            Trust::Review => {}
-            Trust::Deny => return no_set("nothing of its origin is served (trust = \"deny\")".to_owned()),
+        self.origin(&key.label)?;
+        match self.policy(key).trust {
+            Trust::Review | Trust::Auto => {}
+            Trust::Deny => return no_set("it is never served (trust = \"deny\")".to_owned()),
         }
         if let Some(state) = ledger.closed.get(key) {
             return no_set(format!(

@@ -45,8 +45,11 @@ pub struct SkillStatus {
     pub set: Option<SetId>,
     /// The set being served.
     pub served_set: Option<SetId>,
-    /// Why it is not served, if it is not.
+    /// Why it is not served, or on a trial would not be without it.
     pub reason: Option<String>,
+    /// When the trial ends without which it would not be served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_until: Option<Timestamp>,
     /// What a reviewer should see.
     pub findings: Vec<String>,
 }
@@ -144,6 +147,20 @@ pub struct Summary {
     pub deliveries: Recording,
     /// The witnesses of the log.
     pub witnesses: Vec<WitnessStatus>,
+    /// The trials that last.
+    #[serde(default)]
+    pub trials: Vec<TrialStatus>,
+}
+
+/// A trial that lasts (`observe`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialStatus {
+    /// Whose skills are served without approval.
+    pub label: Label,
+    /// When that ends.
+    pub until: Timestamp,
+    /// Skills that are served for no other reason.
+    pub skills: usize,
 }
 
 impl Gateway {
@@ -193,7 +210,7 @@ impl Gateway {
         let approval = skill
             .served(self.0.clock.now())
             .ok()
-            .map(|served| *served.permit().approval());
+            .and_then(|served| served.permit().approval().copied());
         Ok(SkillDetails {
             status: status(&ledger, &Names::of(&self.catalog()), &skill, self.0.clock.now()),
             frontmatter: skill.entry.as_ref().map(|entry| entry.frontmatter().canonical()),
@@ -278,6 +295,7 @@ impl Gateway {
             unrecorded: self.0.unrecorded.load(Ordering::SeqCst),
             deliveries: self.0.deliveries.recording(),
             witnesses: self.witnesses(),
+            trials: self.0.timely.trials(&catalog, now),
         }
     }
 }
@@ -327,9 +345,11 @@ fn status(ledger: &Ledger, names: &Names<'_>, skill: &CatalogSkill, now: Timesta
         state: skill.state(now),
         set: if unreadable.is_some() { None } else { skill.seen },
         served_set: served.as_ref().ok().map(|served| served.permit().entry().set()),
-        reason: unreadable
-            .map(|why| why.reason())
-            .or_else(|| served.err().map(|held| held.to_string())),
+        reason: unreadable.map(|why| why.reason()).or_else(|| {
+            let held = served.map_or_else(Some, |served| served.permit().would_hold());
+            held.map(|held| held.to_string())
+        }),
+        observed_until: served.ok().and_then(|served| served.permit().observed_until()),
         findings: findings.collect(),
     }
 }
@@ -358,6 +378,7 @@ fn without_set(ledger: &Ledger, label: &Label, uri: &SkillUri) -> Option<SkillSt
         set: None,
         served_set: None,
         reason: Some(unreadable.reason()),
+        observed_until: None,
         findings: Vec::new(),
     })
 }

@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -587,15 +588,14 @@ impl Store {
         Ok(report)
     }
 
-    /// Where the socket `name` is to be, with nothing there any more: a killed process leaves its own behind.
+    /// Takes away the socket at `path`, if one is there: a killed process leaves its own behind. Anything else stays.
     ///
     /// # Errors
     ///
     /// [`Error::Io`], [`Error::WritingStopped`].
-    pub fn socket(&self, name: &str) -> Result<PathBuf, Error> {
-        let path = self.0.location.dir.join(name);
-        self.0.disk.remove(&path)?;
-        Ok(path)
+    pub fn clear_socket(&self, path: &Path) -> Result<(), Error> {
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
+        if is_socket { self.0.disk.remove(path) } else { Ok(()) }
     }
 
     /// Makes a token for a caller, on the record before its secret is told; the secret is in the answer and nowhere else.

@@ -12,12 +12,14 @@ use portcullis::domain::Label;
 use portcullis::domain::Limits;
 use portcullis::domain::Media;
 use portcullis::domain::OnChange;
+use portcullis::domain::Proposal;
 use portcullis::domain::Record;
 use portcullis::domain::SkillEntry;
 use portcullis::domain::SkillKey;
 use portcullis::domain::Timestamp;
 use portcullis::domain::audit::Actor;
 use portcullis::domain::audit::Event;
+use portcullis::domain::policy::Source;
 use portcullis::store::ListingNote;
 use portcullis::store::NewLeaf;
 use portcullis::store::Options;
@@ -76,10 +78,17 @@ impl Amount {
                 });
                 let events = events.collect();
                 append(&store, &mut record, events);
-                let approvals = batch
-                    .iter()
-                    .filter_map(|(key, entry)| record.origin(label).unwrap().approve(key, entry.set(), None).unwrap());
-                let approvals = approvals.collect();
+                let approve = |(key, entry): &(SkillKey, Arc<SkillEntry>)| {
+                    let proposal = Proposal {
+                        set: entry.set(),
+                        files: Some(entry.resources()),
+                        expires: None,
+                        lock: None,
+                    };
+                    let origin = record.origin(label).unwrap();
+                    origin.approve_by_rule(key, &proposal, &Source::Policy, record.recalls())
+                };
+                let approvals = batch.iter().filter_map(approve).collect();
                 append(&store, &mut record, approvals);
             }
             for (number, (key, entry)) in skills.iter().enumerate() {

@@ -560,7 +560,7 @@ fn delivery_of(time: Timestamp, caller: String, asked: Asked) -> Delivery {
         skill: skill.map(|skill| skill.uri.clone()),
         digest,
         set: permit.map(|permit| permit.entry().set()),
-        approval: permit.map(|permit| permit.approval().leaf),
+        approval: permit.and_then(|permit| Some(permit.approval()?.leaf)),
         page: None,
         outcome: asked.outcome,
         source,
