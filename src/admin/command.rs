@@ -267,15 +267,7 @@ impl Command {
                 set,
                 note,
                 expires_in,
-            } => {
-                let expires = expires_in.and_then(|secs| gateway.clock().now().checked_add(Duration::from_secs(secs)));
-                let wanted = Approving {
-                    set,
-                    expires,
-                    lock: None,
-                };
-                value(&gateway.approve(&by(note), &skill, wanted).await?)
-            }
+            } => approve(gateway, &by(note), &skill, set, expires_in).await,
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
             Self::Attest { skill } => value(&gateway.attest(&skill).await?),
@@ -342,6 +334,22 @@ async fn verify(gateway: &Gateway, lines: &Lines) -> Result<Value, Failure> {
         intact: report.is_sound(),
         report: value(&report)?,
     })
+}
+
+async fn approve(
+    gateway: &Gateway,
+    by: &By,
+    skill: &SkillKey,
+    set: SetId,
+    expires_in: Option<u64>,
+) -> Result<Value, Failure> {
+    let now = gateway.clock().now();
+    let wanted = Approving {
+        set,
+        expires: expires_in.and_then(|secs| now.checked_add(Duration::from_secs(secs))),
+        lock: None,
+    };
+    value(&gateway.approve(by, skill, wanted).await?)
 }
 
 async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, Failure> {
