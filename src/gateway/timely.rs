@@ -175,13 +175,14 @@ impl Inner {
 
     /// Ends what is over, begins trials, and tells the record of the configuration. Gives how long nothing else ends.
     pub(super) async fn keep_time(&self) -> Duration {
+        let now = self.clock.now();
         let mut is_done = self.tell_configuration().await.is_ok();
         let known: Vec<Label> = {
             let ledger = self.ledger.lock().await;
             ledger.record.origins().map(|(label, _)| label.clone()).collect()
         };
         for label in known {
-            is_done &= told(&label, self.end_approvals(&label).await);
+            is_done &= told(&label, self.end_approvals(&label, now).await);
         }
         for label in self.origins.keys() {
             is_done &= told(label, self.keep_trial(label).await);
@@ -192,10 +193,8 @@ impl Inner {
             );
             return LOOK_AGAIN;
         }
-        let ledger = self.ledger.lock().await;
-        let now = self.clock.now();
-        let next = ledger.record.next_end(now);
-        next.map_or(LOOK_AGAIN, |end| end.since(now))
+        let next = self.ledger.lock().await.record.next_end(now);
+        next.map_or(LOOK_AGAIN, |end| end.since(self.clock.now()))
     }
 
     async fn tell_configuration(&self) -> Result<(), Error> {
@@ -206,8 +205,7 @@ impl Inner {
     }
 
     /// Holds each skill of an origin whose approval has ended by itself: from now on, also when clocks are set back.
-    async fn end_approvals(&self, label: &Label) -> Result<(), Error> {
-        let now = self.clock.now();
+    async fn end_approvals(&self, label: &Label, now: Timestamp) -> Result<(), Error> {
         let ended = |ledger: &Ledger| {
             let origin = ledger.record.origin(label).into_iter();
             let ended = origin.flat_map(|origin| origin.ended(label, now));

@@ -21,6 +21,8 @@ mod locks;
 mod many;
 mod nests;
 mod offline;
+mod policy;
+mod quorum;
 mod recorded;
 mod scripted_origin;
 mod second_verifier;

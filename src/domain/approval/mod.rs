@@ -218,7 +218,7 @@ impl Record {
         let skills = origins().flat_map(|origin| origin.skills.values());
         let approvals = skills.flat_map(|skill| skill.approved().filter_map(|(_, approval)| approval.expires));
         let trials = origins().filter_map(|origin| origin.trial?.lasts(now));
-        approvals.chain(trials).min()
+        approvals.chain(trials).filter(|end| *end > now).min()
     }
 
     fn with(&mut self, label: &Label, change: impl FnOnce(&mut OriginRecord)) {

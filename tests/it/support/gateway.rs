@@ -117,6 +117,12 @@ impl Setup {
         self
     }
 
+    /// Adds a table, as `[[rule]]` with its keys.
+    pub(crate) fn table(mut self, text: &str) -> Self {
+        self.origins.push(format!("{text}\n"));
+        self
+    }
+
     /// Takes an origin out again.
     pub(crate) fn without_origin(&mut self, label: &str) {
         self.origins
@@ -454,6 +460,33 @@ impl Gateway {
             interval.tick().await;
             assert!(Instant::now() < deadline, "{} is not what it was", path.display());
         }
+    }
+
+    /// The leaves of these kinds, the oldest first.
+    pub(crate) async fn log(&self, kinds: &[&str]) -> Vec<Value> {
+        let kinds = kinds.iter().flat_map(|kind| ["--kind", *kind]);
+        let arguments: Vec<&str> = ["audit", "log", "--json"].into_iter().chain(kinds).collect();
+        let listed = self.cli(&arguments).await.expect(0);
+        listed
+            .out
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Waits until a leaf of this kind is in the log.
+    pub(crate) async fn wait_until_logged(&self, kind: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut interval = tokio::time::interval(BETWEEN_LOOKS);
+        while self.log(&[kind]).await.is_empty() {
+            interval.tick().await;
+            assert!(Instant::now() < deadline, "nothing is {kind}");
+        }
+    }
+
+    /// The folder that everything is in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Approves the set now seen of a skill, once there is one to approve; gives its id.
