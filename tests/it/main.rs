@@ -32,6 +32,7 @@ mod support;
 mod tampers;
 mod tls;
 mod verifies;
+mod walks;
 mod witnesses;
 
 use std::collections::BTreeSet;
