@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "files of its own, in a folder of its own")]
 
 mod data;
+mod deliveries;
 mod listings;
 mod load;
 mod misses;
@@ -51,6 +52,9 @@ async fn compare(rounds: usize, named: Vec<&str>) {
     let mut report = Report::new(rounds);
     if is_wanted("reads") {
         Box::pin(reads::measure(&mut report, rounds)).await;
+    }
+    if is_wanted("deliveries") {
+        Box::pin(deliveries::measure(&mut report, rounds)).await;
     }
     if is_wanted("misses") {
         Box::pin(misses::measure(&mut report, rounds)).await;
