@@ -14,8 +14,10 @@ use serde_json::Value;
 use super::audit::Audit;
 use super::failure::Failure;
 use super::lines::Lines;
+use super::token::TokenAct;
 use crate::domain::Digest;
 use crate::domain::Label;
+use crate::domain::Reviewed;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
@@ -74,6 +76,9 @@ pub enum Command {
         note: Option<String>,
         /// Seconds after which the approval ends by itself.
         expires_in: Option<u64>,
+        /// Where it was reviewed, if that was not here.
+        #[serde(default)]
+        reviewed: Option<Reviewed>,
     },
     /// Say no to a set.
     Deny {
@@ -131,18 +136,8 @@ pub enum Command {
     RebuildIndex,
     /// Look at the record.
     Audit(Audit),
-    /// Make a token for a host.
-    TokenNew {
-        /// Whose it is.
-        name: String,
-    },
-    /// The tokens, without their secrets.
-    TokenList,
-    /// Take tokens back.
-    TokenRevoke {
-        /// A token's id, or the name that tokens have.
-        token: String,
-    },
+    /// Make, list or take back tokens.
+    Token(TokenAct),
 }
 
 /// A file, for an operator's eyes.
@@ -195,22 +190,6 @@ pub struct Removed {
     pub freed: u64,
 }
 
-/// Tokens that were taken back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokensRevoked {
-    /// How many were alive.
-    pub revoked: u64,
-}
-
-/// A token, shown once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewToken {
-    /// Its id.
-    pub id: String,
-    /// What a host sends.
-    pub secret: String,
-}
-
 impl Command {
     /// How the record calls it, where it decides something.
     pub(super) fn decision(&self) -> Option<&'static str> {
@@ -222,8 +201,7 @@ impl Command {
             Self::Revoke { .. } => Some("revoke"),
             Self::Recall { .. } => Some("recall"),
             Self::LiftRecall { .. } => Some("recall --lift"),
-            Self::TokenNew { .. } => Some("token new"),
-            Self::TokenRevoke { .. } => Some("token revoke"),
+            Self::Token(act) => act.decision(),
             Self::Audit(audit) => audit.decision(),
             Self::Health
             | Self::Skills
@@ -236,8 +214,7 @@ impl Command {
             | Self::Lock { .. }
             | Self::Pull { .. }
             | Self::Verify
-            | Self::RebuildIndex
-            | Self::TokenList => None,
+            | Self::RebuildIndex => None,
         }
     }
 
@@ -267,7 +244,16 @@ impl Command {
                 set,
                 note,
                 expires_in,
-            } => approve(gateway, &by(note), &skill, set, expires_in).await,
+                reviewed,
+            } => {
+                let ends = |secs| gateway.clock().now().checked_add(Duration::from_secs(secs));
+                let wanted = Approving {
+                    set,
+                    expires: expires_in.and_then(ends),
+                    reviewed,
+                };
+                value(&gateway.approve(&by(note), &skill, wanted).await?)
+            }
             Self::Deny { skill, set, note } => value(&gateway.deny(&by(note), &skill, set).await?),
             Self::Revoke { skill, note } => value(&gateway.revoke(&by(note), &skill).await?),
             Self::Attest { skill } => value(&gateway.attest(&skill).await?),
@@ -282,17 +268,7 @@ impl Command {
             Self::Verify => verify(gateway, lines).await,
             Self::RebuildIndex => value(&gateway.rebuild_index().await?),
             Self::Audit(audit) => audit.run(gateway, by(None), lines).await,
-            Self::TokenNew { name } => {
-                let (id, secret) = gateway.new_token(&by(None), &name).await?;
-                value(&NewToken {
-                    id: id.to_string(),
-                    secret,
-                })
-            }
-            Self::TokenList => value(&gateway.tokens()),
-            Self::TokenRevoke { token } => value(&TokensRevoked {
-                revoked: gateway.revoke_tokens(&by(None), &token).await?,
-            }),
+            Self::Token(act) => act.run(gateway, &by(None)).await,
         }
     }
 }
@@ -334,22 +310,6 @@ async fn verify(gateway: &Gateway, lines: &Lines) -> Result<Value, Failure> {
         intact: report.is_sound(),
         report: value(&report)?,
     })
-}
-
-async fn approve(
-    gateway: &Gateway,
-    by: &By,
-    skill: &SkillKey,
-    set: SetId,
-    expires_in: Option<u64>,
-) -> Result<Value, Failure> {
-    let now = gateway.clock().now();
-    let wanted = Approving {
-        set,
-        expires: expires_in.and_then(|secs| now.checked_add(Duration::from_secs(secs))),
-        lock: None,
-    };
-    value(&gateway.approve(by, skill, wanted).await?)
 }
 
 async fn cat(gateway: &Gateway, skill: &SkillKey, file: &str) -> Result<Value, Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::Subcommand;
 
+use super::approve;
 use super::audit;
 use super::lock;
 use super::policy;
@@ -72,20 +73,8 @@ pub(super) enum Verb {
         /// label/path, or the URI of the merged view.
         skill: Skill,
     },
-    /// Approve exactly one set.
-    Approve {
-        /// label/path, or the URI of the merged view.
-        skill: Skill,
-        /// The set that was reviewed; without it, it is shown and asked about.
-        #[arg(long, value_name = "ID")]
-        set: Option<SetId>,
-        /// What to write beside it on the record.
-        #[arg(long, value_name = "TEXT")]
-        note: Option<String>,
-        /// After how long the approval ends by itself, as 180days.
-        #[arg(long, value_name = "DURATION", value_parser = duration)]
-        expires: Option<Duration>,
-    },
+    /// Approve exactly one set, or every set of a lock file.
+    Approve(approve::Arguments),
     /// Say no to a set.
     Deny {
         /// label/path, or the URI of the merged view.
@@ -229,6 +218,6 @@ impl FromStr for When {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, humantime::DurationError> {
+pub(super) fn duration(text: &str) -> Result<Duration, humantime::DurationError> {
     humantime::parse_duration(text)
 }

@@ -4,6 +4,7 @@
 //! runs it opens the data folder itself, and both ways go through the same [`Command`]s. Errors go to standard error, exit
 //! codes are those of design §10.
 
+mod approve;
 mod arguments;
 mod ask;
 mod audit;
@@ -15,9 +16,7 @@ mod output;
 mod policy;
 mod recall;
 
-use std::io::IsTerminal as _;
 use std::io::Write as _;
-use std::io::stdin;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -26,19 +25,16 @@ use serde_json::Value;
 
 use crate::admin::Command;
 use crate::admin::Failure;
+use crate::admin::TokenAct;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::domain::SetId;
-use crate::domain::SkillKey;
 use crate::gateway::Mode;
-use crate::gateway::SkillDetails;
 use crate::gateway::WitnessOptions;
 use crate::telemetry;
 use crate::tls;
 
 use arguments::Arguments;
 use arguments::OriginAct;
-use arguments::TokenAct;
 use arguments::Verb;
 use ask::Ask;
 use output::Output;
@@ -120,25 +116,7 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Show { skill } => output.details(&ask.value(&Command::Show { skill: skill.0 }).await?),
         Verb::Diff { skill } => output.diff(&ask.value(&Command::Diff { skill: skill.0 }).await?),
         Verb::Cat { skill, file } => output.file(&ask.value(&Command::Cat { skill: skill.0, file }).await?),
-        Verb::Approve {
-            skill,
-            set,
-            note,
-            expires,
-        } => {
-            let set = match set {
-                Some(set) => set,
-                None => confirmed(ask, output, &skill.0).await?,
-            };
-            let expires_in = expires.map(|expires| expires.as_secs());
-            let command = Command::Approve {
-                skill: skill.0,
-                set,
-                note,
-                expires_in,
-            };
-            output.decided("approved", &ask.value(&command).await?)
-        }
+        Verb::Approve(approve) => approve.run(ask, output).await,
         Verb::Deny { skill, set, note } => output.decided(
             "denied",
             &ask.value(&Command::Deny {
@@ -174,33 +152,11 @@ async fn decide_origin(ask: &Ask, output: &Output, act: OriginAct) -> Result<Exi
     }
 }
 
-async fn token(ask: &Ask, output: &Output, act: TokenAct) -> Result<ExitCode, Failure> {
+async fn token(ask: &Ask, output: &Output, act: arguments::TokenAct) -> Result<ExitCode, Failure> {
+    let answer = async |act| ask.value(&Command::Token(act)).await;
     match act {
-        TokenAct::New { name } => output.token(&ask.value(&Command::TokenNew { name }).await?),
-        TokenAct::List => output.tokens(&ask.value(&Command::TokenList).await?),
-        TokenAct::Revoke { token } => output.tokens_revoked(&ask.value(&Command::TokenRevoke { token }).await?),
-    }
-}
-
-/// Shows what would be approved and asks; without a terminal the set has to be named.
-async fn confirmed(ask: &Ask, output: &Output, skill: &SkillKey) -> Result<SetId, Failure> {
-    let shown = ask.value(&Command::Show { skill: skill.clone() }).await?;
-    let details: SkillDetails =
-        serde_json::from_value(shown.clone()).map_err(|error| Failure::ours(error.to_string()))?;
-    let Some(set) = details.status.set else {
-        let reason = details.status.reason.unwrap_or_else(|| "it has no set".to_owned());
-        return Err(Failure::no(format!("{skill} cannot be approved: {reason}")));
-    };
-    if !stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "approve asks on a terminal; here, name what was reviewed: --set {set}"
-        )));
-    }
-    output.preview(&shown)?;
-    let yes = output.ask(&format!("Approve exactly {set}? [y/N] "))?;
-    if yes {
-        Ok(set)
-    } else {
-        Err(Failure::no("nothing was approved".to_owned()))
+        arguments::TokenAct::New { name } => output.token(&answer(TokenAct::New { name }).await?),
+        arguments::TokenAct::List => output.tokens(&answer(TokenAct::List).await?),
+        arguments::TokenAct::Revoke { token } => output.tokens_revoked(&answer(TokenAct::Revoke { token }).await?),
     }
 }

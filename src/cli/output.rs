@@ -11,6 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::approve::FromLock;
 use crate::admin::Accepted;
 use crate::admin::Checked;
 use crate::admin::Failure;
@@ -281,6 +282,30 @@ impl Output {
             format!("{what} {}: {sets}{before}\n", decided.skill)
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What came of each set of a lock file.
+    pub(super) fn lock_approved(&self, outcomes: &[FromLock]) -> Result<(), Failure> {
+        let value = serde_json::to_value(outcomes).map_err(|error| Failure::ours(error.to_string()))?;
+        self.print(&value, |outcomes: Vec<FromLock>| {
+            let line = |outcome: &FromLock| {
+                let FromLock {
+                    skill,
+                    set,
+                    decided,
+                    refused,
+                } = outcome;
+                match (decided, refused) {
+                    (Some(Decided { votes: Some(tally), .. }), _) => {
+                        format!("voted for {skill}: {set}, {}\n", counted(*tally))
+                    }
+                    (Some(Decided { changed: true, .. }), _) => format!("approved {skill}: {set}\n"),
+                    (Some(_), _) => format!("approved {skill}: {set} (as before)\n"),
+                    (None, why) => format!("refused {}\n", plain(why.as_deref().unwrap_or_default())),
+                }
+            };
+            outcomes.iter().map(line).collect()
+        })
     }
 
     pub(super) fn recalled(&self, value: &Value) -> Printed {

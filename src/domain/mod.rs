@@ -37,6 +37,7 @@ pub use approval::Proposal;
 pub use approval::Recalls;
 pub use approval::Record;
 pub use approval::Refusal;
+pub use approval::Reviewed;
 pub use approval::SkillRecord;
 pub use approval::SkillState;
 pub use approval::Tally;

@@ -22,6 +22,7 @@ use crate::domain::OriginRecord;
 use crate::domain::Proposal;
 use crate::domain::Resource;
 use crate::domain::ResourceUri;
+use crate::domain::Reviewed;
 use crate::domain::SetDiff;
 use crate::domain::SetId;
 use crate::domain::SkillEntry;
@@ -51,8 +52,8 @@ pub struct Approving {
     pub set: SetId,
     /// When the approval is to end by itself; the policy may end it earlier.
     pub expires: Option<Timestamp>,
-    /// The lock file that it was reviewed in, digested.
-    pub lock: Option<Digest>,
+    /// Where it was reviewed, if that was not here.
+    pub reviewed: Option<Reviewed>,
 }
 
 /// A decision that is in force and on the record, or a vote for one that is on the record.
@@ -139,7 +140,7 @@ impl Gateway {
                 set: wanted.set,
                 files: entry.as_deref().map(SkillEntry::resources),
                 expires: ends_first(wanted.expires, policy.expires, now),
-                lock: wanted.lock,
+                reviewed: wanted.reviewed,
             };
             let origin = ledger.origin_of(key)?;
             origin.approve(key, &proposal, &voters.ballot(), ledger.record.recalls())

@@ -209,7 +209,7 @@ impl Inner {
             set: entry.set(),
             files: Some(entry.resources()),
             expires: ends_first(None, policy.expires, self.clock.now()),
-            lock: None,
+            reviewed: None,
         };
         let origin = ledger.record.origin(&key.label)?;
         origin.approve_by_rule(key, &proposal, rule, ledger.record.recalls())

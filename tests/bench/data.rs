@@ -83,7 +83,7 @@ impl Amount {
                         set: entry.set(),
                         files: Some(entry.resources()),
                         expires: None,
-                        lock: None,
+                        reviewed: None,
                     };
                     let origin = record.origin(label).unwrap();
                     origin.approve_by_rule(key, &proposal, &Source::Policy, record.recalls())

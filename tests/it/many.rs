@@ -54,6 +54,7 @@ async fn ten_thousand_decisions_made_at_once_are_all_on_a_record_that_verifies()
             set: set(item),
             note: None,
             expires_in: None,
+            reviewed: None,
         });
         decide_all(&socket, approvals).await;
         let revocations = seen.iter().map(|item| Command::Revoke {

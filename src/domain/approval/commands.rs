@@ -13,6 +13,7 @@ use super::skill::Verdict;
 use crate::domain::audit::Event;
 use crate::domain::digest::Digest;
 use crate::domain::label::Label;
+use crate::domain::origin::Fingerprint;
 use crate::domain::origin::SkillKey;
 use crate::domain::policy::Barred;
 use crate::domain::policy::OnChange;
@@ -30,8 +31,17 @@ pub struct Proposal<'a> {
     pub files: Option<&'a ResourceSet>,
     /// When the approval is to end by itself.
     pub expires: Option<Timestamp>,
-    /// The lock file that it was reviewed in, digested.
-    pub lock: Option<Digest>,
+    /// Where it was reviewed, if that was not here.
+    pub reviewed: Option<Reviewed>,
+}
+
+/// A review in a lock file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Reviewed {
+    /// The file, digested.
+    pub lock: Digest,
+    /// The address that the set was seen at.
+    pub address: Fingerprint,
 }
 
 /// Why a command is not taken. Nothing changed.
@@ -51,6 +61,9 @@ pub enum Refusal {
     /// The label points elsewhere and nobody accepted that yet.
     #[error("the label points to another address; accept it first (origin accept)")]
     AddressMoved,
+    /// It was reviewed as another address serves it.
+    #[error("it was reviewed at another address than the label's")]
+    OtherAddress,
     /// There is nothing to revoke.
     #[error("no approval of it is in force")]
     NotApproved,
@@ -124,7 +137,8 @@ impl OriginRecord {
     ) -> Result<VoteOutcome, Refusal> {
         let record = self.skill(&skill.uri).ok_or(Refusal::Unknown)?;
         let files = self.approvable(record, proposal, recalls)?;
-        let Proposal { set, expires, lock, .. } = *proposal;
+        let Proposal { set, expires, .. } = *proposal;
+        let lock = proposal.reviewed.map(|reviewed| reviewed.lock);
         let fingerprint = self.address;
         let stands = record
             .approved()
@@ -209,6 +223,12 @@ impl OriginRecord {
         }
         if self.is_moved() {
             return Err(Refusal::AddressMoved);
+        }
+        if proposal
+            .reviewed
+            .is_some_and(|reviewed| reviewed.address != self.address)
+        {
+            return Err(Refusal::OtherAddress);
         }
         let files = proposal.files.ok_or(Refusal::NotStored)?;
         match recalls.first_in(files) {

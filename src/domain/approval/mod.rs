@@ -19,6 +19,7 @@ pub use ballot::VoteOutcome;
 use ballot::Votes;
 pub use commands::Proposal;
 pub use commands::Refusal;
+pub use commands::Reviewed;
 pub use recalls::Recalls;
 pub use skill::Approval;
 pub use skill::SkillRecord;

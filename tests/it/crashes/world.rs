@@ -223,6 +223,7 @@ impl Subject {
             set: set.parse().unwrap(),
             note: Some(self.next_note()),
             expires_in: None,
+            reviewed: None,
         };
         let approved = self.decide("approved", Some(set.clone()), socket, &command).await?;
         if approved.is_some() {

@@ -82,7 +82,7 @@ fn proposal(n: u8, expires: Option<Timestamp>) -> Proposal<'static> {
         set: set(n),
         files: Some(entry(n).resources()),
         expires,
-        lock: None,
+        reviewed: None,
     }
 }
 
