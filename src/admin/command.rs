@@ -279,6 +279,12 @@ pub(super) fn value(of: &impl Serialize) -> Result<Value, Failure> {
 
 fn health(gateway: &Gateway) -> Result<Value, Failure> {
     let summary = gateway.summary();
+    if summary.unrecorded > 0 {
+        return Err(Failure::no(format!(
+            "{} closing decisions are in force and not yet on the record; they are recorded when the disk has room",
+            summary.unrecorded
+        )));
+    }
     if let Some(why) = &summary.deliveries.problem {
         return Err(Failure::no(format!(
             "{} deliveries wait, since they cannot be written: {why}",
@@ -289,12 +295,6 @@ fn health(gateway: &Gateway) -> Result<Value, Failure> {
         return Err(Failure::no(
             "reads go on, but nothing can be written since a disk failure; look at the log and restart".to_owned(),
         ));
-    }
-    if summary.unrecorded > 0 {
-        return Err(Failure::no(format!(
-            "{} closing decisions are in force and not yet on the record; they are recorded when the disk has room",
-            summary.unrecorded
-        )));
     }
     if let Some(late) = gateway.witnesses_too_late() {
         return Err(Failure::no(format!(

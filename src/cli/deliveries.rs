@@ -14,6 +14,7 @@ use crate::admin::Audit;
 use crate::admin::Command;
 use crate::admin::Failure;
 use crate::domain::Digest;
+use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::Timestamp;
 use crate::gateway::DeliveryQuery;
@@ -28,6 +29,9 @@ pub(super) struct Deliveries {
     /// Of a file with this digest.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<Digest>,
+    /// Of this origin, listings that showed it included.
+    #[arg(long, value_name = "LABEL")]
+    origin: Option<Label>,
     /// Of this skill, listings that showed it included.
     #[arg(long)]
     skill: Option<Skill>,
@@ -50,6 +54,7 @@ impl Deliveries {
     pub(super) async fn list(self, ask: &Ask, output: &Output, now: Timestamp) -> Result<ExitCode, Failure> {
         let query = DeliveryQuery {
             digest: self.digest,
+            origin: self.origin,
             skill: self.skill.map(|skill| skill.0),
             set: self.set,
             who: self.who,

@@ -28,6 +28,8 @@ use crate::gateway::Forgotten;
 use crate::gateway::OriginStatus;
 use crate::gateway::Pulled;
 use crate::gateway::Recalled;
+use crate::gateway::Receiver;
+use crate::gateway::SegmentFault;
 use crate::gateway::SkillDetails;
 use crate::gateway::SkillStatus;
 use crate::gateway::TokenStatus;
@@ -309,10 +311,28 @@ impl Output {
     }
 
     pub(super) fn recalled(&self, value: &Value) -> Printed {
-        self.print(value, |Recalled { closed, .. }: Recalled| {
-            let line = |set: &ClosedSet| format!("closed {}: {}\n", set.skill, set.set);
-            let lines: String = closed.iter().map(line).collect();
-            format!("{lines}recalled; {} sets were closed\n", closed.len())
+        self.print(value, |recalled: Recalled| {
+            let closed = |set: &ClosedSet| format!("closed {}: {}\n", set.skill, set.set);
+            let received = |receiver: &Receiver| {
+                let who = receiver.name.as_deref().unwrap_or(&receiver.caller);
+                let Receiver { first, last, count, .. } = receiver;
+                format!("received by {}, {count} times from {first} to {last}\n", plain(who))
+            };
+            let damaged = |fault: &SegmentFault| {
+                format!(
+                    "segment {} of deliveries is damaged: {}\n",
+                    fault.segment,
+                    plain(&fault.why)
+                )
+            };
+            let lines = recalled.closed.iter().map(closed);
+            let lines = lines.chain(recalled.received.iter().map(received));
+            let lines: String = lines.chain(recalled.damaged.iter().map(damaged)).collect();
+            format!(
+                "{lines}recalled; {} sets were closed, {} callers had received it\n",
+                recalled.closed.len(),
+                recalled.received.len()
+            )
         })?;
         Ok(ExitCode::SUCCESS)
     }

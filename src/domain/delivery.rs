@@ -130,6 +130,8 @@ pub struct Listed {
 pub struct Wanted {
     /// Files with this digest.
     pub digest: Option<Digest>,
+    /// Anything of this origin.
+    pub origin: Option<Label>,
     /// Anything of this skill.
     pub skill: Option<SkillKey>,
     /// Anything of this set.
@@ -166,7 +168,9 @@ impl Page {
     /// Says whether the page has something of what is wanted of a skill or a set.
     pub fn shows(&self, wanted: &Wanted) -> bool {
         self.skills.iter().any(|listed| {
-            wanted.skill.as_ref().is_none_or(|skill| *skill == listed.skill)
+            let label = &listed.skill.label;
+            wanted.origin.as_ref().is_none_or(|origin| origin == label)
+                && wanted.skill.as_ref().is_none_or(|skill| *skill == listed.skill)
                 && wanted.set.is_none_or(|set| set == listed.set)
         })
     }
@@ -194,7 +198,10 @@ impl Wanted {
         let is_skill = |skill: &SkillKey| {
             delivery.label.as_ref() == Some(&skill.label) && delivery.skill.as_ref() == Some(&skill.uri)
         };
-        self.skill.as_ref().is_none_or(is_skill) && self.set.is_none_or(|set| delivery.set == Some(set))
+        let is_origin = |label: &Label| delivery.label.as_ref() == Some(label);
+        self.origin.as_ref().is_none_or(is_origin)
+            && self.skill.as_ref().is_none_or(is_skill)
+            && self.set.is_none_or(|set| delivery.set == Some(set))
     }
 }
 

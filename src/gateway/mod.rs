@@ -64,6 +64,7 @@ use crate::shutdown::Shutdown;
 use crate::store;
 pub use crate::store::Kept;
 pub use crate::store::Point;
+pub use crate::store::SegmentFault;
 use crate::store::Store;
 pub use crate::store::write_out;
 use crate::upstream;

@@ -14,9 +14,11 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::By;
+use super::DeliveryQuery;
 use super::Error;
 use super::Gateway;
 use super::Inner;
+use super::Receiver;
 use super::ledger::Ledger;
 use super::ledger::closing;
 use crate::domain::Digest;
@@ -27,6 +29,7 @@ use crate::domain::SkillRecord;
 use crate::domain::Verdict;
 use crate::domain::audit::Event;
 use crate::store;
+use crate::store::SegmentFault;
 use crate::telemetry::chain;
 
 /// How often what had no room is tried again.
@@ -44,6 +47,19 @@ pub enum Recall {
     Origin(Label),
 }
 
+impl Recall {
+    /// The deliveries of it.
+    fn query(&self) -> DeliveryQuery {
+        let mut query = DeliveryQuery::default();
+        match self {
+            Self::Digest(digest) => query.digest = Some(*digest),
+            Self::Skill(skill) => query.skill = Some(skill.clone()),
+            Self::Origin(label) => query.origin = Some(label.clone()),
+        }
+        query
+    }
+}
+
 /// What a recall closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recalled {
@@ -51,6 +67,10 @@ pub struct Recalled {
     pub what: Recall,
     /// The sets that are not served any more, or not to be.
     pub closed: Vec<ClosedSet>,
+    /// Who received it before, whoever did first before the others.
+    pub received: Vec<Receiver>,
+    /// What cannot be read of the record of deliveries: somebody may be missing above.
+    pub damaged: Vec<SegmentFault>,
 }
 
 /// One set that a recall closed.
@@ -117,7 +137,14 @@ impl Gateway {
         let events = inner.recall_events(&what).await?;
         let closed = events.iter().filter_map(closed_set).collect();
         inner.close_all(by, events).await?;
-        Ok(Recalled { what, closed })
+        // Nobody receives it any more, so that everybody who did is found now.
+        let (received, looked) = self.who_received(&what.query()).await?;
+        Ok(Recalled {
+            what,
+            closed,
+            received,
+            damaged: looked.damaged,
+        })
     }
 
     /// Lets a recalled file be served again where approvals allow it. Says whether it had been recalled.

@@ -13,6 +13,7 @@ use super::Gateway;
 use super::caller::is_called;
 use crate::domain::Delivery;
 use crate::domain::Digest;
+use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::domain::Timestamp;
@@ -25,6 +26,9 @@ pub struct DeliveryQuery {
     /// Files with this digest.
     #[serde(default)]
     pub digest: Option<Digest>,
+    /// Anything of this origin, listings that showed it included.
+    #[serde(default)]
+    pub origin: Option<Label>,
     /// Anything of this skill, listings that showed it included.
     #[serde(default)]
     pub skill: Option<SkillKey>,
@@ -167,6 +171,7 @@ fn wanted(query: &DeliveryQuery, people: &HashMap<String, String>) -> Wanted {
     });
     Wanted {
         digest: query.digest,
+        origin: query.origin.clone(),
         skill: query.skill.clone(),
         set: query.set,
         callers,

@@ -53,7 +53,6 @@ async fn approving_fails_with_the_reason_and_works_when_there_is_room() {
     assert!(refused.err.contains("no space left"), "{}", refused.err);
     assert_eq!(gateway.host().uris().await, [REFUNDS]);
     gateway.host().read(REFUNDS).await.result();
-    gateway.cli(&["health"]).await.expect(0);
     gateway.clear_disk();
     gateway.cli(&approve).await.expect(0);
     assert_eq!(gateway.host().uris().await.len(), 2);
@@ -95,7 +94,7 @@ async fn assert_closed_until_there_is_room(gateway: Gateway) {
     assert!(unwell.err.contains("not yet on the record"), "{}", unwell.err);
     gateway.clear_disk();
     gateway.says("that had no room is on the record now", 1).await;
-    gateway.cli(&["health"]).await.expect(0);
+    gateway.is_well().await;
     assert_eq!(recorded(&gateway, "acme/refunds").await.last().unwrap(), "revoked");
     assert_eq!(gateway.host().uris().await, [""; 0]);
     gateway.skill_is("acme/refunds", "revoked").await;

@@ -84,3 +84,43 @@ async fn what_is_no_lock_file_tells_nothing() {
     assert!(refused.contains("portcullis.lock"), "{refused}");
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn what_was_reviewed_in_a_lock_file_becomes_approvals_that_name_it() {
+    let (origin, gateway) = two_skills().await;
+    let (file, _) = lock(&gateway, &["--seen"]).await;
+    origin.change("skill://travel/SKILL.md", |skill| skill.set_file("new.md", b"new"));
+    let reviewed = gateway.skill_is("acme/travel", "pending").await["set"].clone();
+    gateway
+        .skill_when("acme/travel", "another", |item| item["set"] != reviewed)
+        .await;
+    gateway.cli(&["revoke", "acme/refunds"]).await.expect(0);
+    let from_lock = ["approve", "--from-lock", file.to_str().unwrap()];
+    let approved = gateway.cli(&from_lock).await.expect(1).out;
+    assert!(
+        approved.contains("approved skill://refunds/SKILL.md of acme"),
+        "{approved}"
+    );
+    assert!(
+        approved.contains("refused") && approved.contains(reviewed.as_str().unwrap()),
+        "{approved}"
+    );
+    let log = gateway
+        .cli(&["audit", "log", "--json", "--kind", "approved"])
+        .await
+        .expect(0)
+        .json();
+    let leaves = log.as_array().unwrap();
+    assert!(
+        leaves.last().unwrap()["lock"].as_str().unwrap().starts_with("sha256:"),
+        "{log:#}"
+    );
+    let (file, _) = lock(&gateway, &["--seen"]).await;
+    let from_lock = ["approve", "--from-lock", file.to_str().unwrap(), "--json"];
+    let approved = gateway.cli(&from_lock).await.expect(0).json();
+    assert_eq!(approved[0]["decided"]["changed"], false, "{approved:#}");
+    assert_eq!(approved[1]["decided"]["changed"], true, "{approved:#}");
+    assert_eq!(gateway.host().uris().await.len(), 2);
+    gateway.cli(&["approve"]).await.expect(64);
+    gateway.finish().await;
+}

@@ -23,6 +23,7 @@ mod nests;
 mod offline;
 mod policy;
 mod quorum;
+mod recalls;
 mod recorded;
 mod scripted_origin;
 mod second_verifier;

@@ -462,16 +462,26 @@ impl Gateway {
         }
     }
 
+    /// Waits until nothing is wrong with it.
+    pub(crate) async fn is_well(&self) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut interval = tokio::time::interval(BETWEEN_LOOKS);
+        loop {
+            let health = self.cli(&["health"]).await;
+            if health.code == 0 {
+                return;
+            }
+            interval.tick().await;
+            assert!(Instant::now() < deadline, "{}", health.err);
+        }
+    }
+
     /// The leaves of these kinds, the oldest first.
     pub(crate) async fn log(&self, kinds: &[&str]) -> Vec<Value> {
         let kinds = kinds.iter().flat_map(|kind| ["--kind", *kind]);
         let arguments: Vec<&str> = ["audit", "log", "--json"].into_iter().chain(kinds).collect();
-        let listed = self.cli(&arguments).await.expect(0);
-        listed
-            .out
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let listed = self.cli(&arguments).await.expect(0).json();
+        listed.as_array().unwrap().clone()
     }
 
     /// Waits until a leaf of this kind is in the log.
