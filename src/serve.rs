@@ -109,6 +109,7 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     gateway.start_recording();
     gateway.start_keeping_deliveries();
     gateway.start_timely();
+    gateway.start_witnessing();
 
     let listening = Listening {
         scheme,

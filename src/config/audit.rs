@@ -14,6 +14,9 @@ use super::value;
 use crate::domain::audit::KeyKind;
 use crate::domain::audit::VerifierKey;
 
+/// Witnesses of one log; a checkpoint has no room for the signatures of many more.
+const MAX_WITNESSES: usize = 32;
+
 /// `[audit]`: the log towards others, and the record of who received what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Audit {
@@ -90,6 +93,9 @@ pub(super) fn audit(section: &Section<'_>) -> Audit {
         Some(witness)
     });
     let all = witnesses.len();
+    if all > MAX_WITNESSES {
+        section.problem("witnesses", format!("are {all}; at most {MAX_WITNESSES} can be asked"));
+    }
     let witnesses: Vec<_> = witnesses.into_iter().flatten().collect();
     let witness_quorum = section.read("witness_quorum", value::count(1)).unwrap_or(all);
     if witness_quorum > all {

@@ -354,11 +354,7 @@ impl Gateway {
         };
         inner.configure().await?;
         inner.keep_time().await;
-        let gateway = Self(Arc::new(inner));
-        if !mode.offline {
-            gateway.start_witnessing();
-        }
-        Ok(gateway)
+        Ok(Self(Arc::new(inner)))
     }
 
     /// The snapshot that requests are answered from.

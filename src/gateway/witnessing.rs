@@ -5,6 +5,8 @@
 //! signature line that verifies.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -57,6 +59,8 @@ pub(super) struct Witnessing {
     hurry: Notify,
     /// Counts what witnesses said.
     said: watch::Sender<u64>,
+    /// Whether they are being asked at all.
+    has_begun: AtomicBool,
 }
 
 struct Witness {
@@ -156,6 +160,7 @@ impl Witnessing {
             state: Mutex::new(State { standings, collected }),
             hurry: Notify::new(),
             said: watch::Sender::new(0),
+            has_begun: AtomicBool::new(false),
         })
     }
 
@@ -314,6 +319,8 @@ impl Standing {
             tracing::warn!(witness = key.name(), why, "a witness did not cosign the log");
         }
         self.error = Some(why);
+        // What it says it has seen is asked again the next time.
+        self.seen = self.cosigned;
         self.failures = self.failures.saturating_add(1);
         let rest = ROUND.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
         self.rests_until = Some(Instant::now() + rest.min(LATEST_RETRY));
@@ -321,9 +328,10 @@ impl Standing {
 }
 
 impl Gateway {
-    /// Begins to ask the witnesses, if there are any.
-    pub(super) fn start_witnessing(&self) {
-        if self.0.witnessing.witnesses.is_empty() {
+    /// Begins to ask the witnesses, if there are any and nobody has begun yet.
+    pub fn start_witnessing(&self) {
+        let witnessing = &self.0.witnessing;
+        if witnessing.witnesses.is_empty() || witnessing.has_begun.swap(true, Ordering::Relaxed) {
             return;
         }
         let inner = Arc::clone(&self.0);
@@ -371,6 +379,8 @@ impl Gateway {
         if witnessing.mode == WitnessMode::Warn {
             return Ok(());
         }
+        // A command that opened the folder for itself asks nobody before it has to.
+        self.start_witnessing();
         let size = self.0.newest_size();
         let mut said = witnessing.said.subscribe();
         let cosigned = async {

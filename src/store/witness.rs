@@ -100,7 +100,9 @@ impl WitnessFolder {
             return Ok(Err(refused));
         }
         let line = self.key.sign(request.checkpoint.text(), time);
+        // What strangers signed beside the log is not kept: it could grow beyond what is read again.
         let mut signed = request.checkpoint.clone();
+        signed.retain(keys);
         let taken = signed.take_cosignature(self.key.verifier(), &line);
         taken.map_err(|why| Error::Leaf { why: why.to_string() })?;
         self.disk.write(

@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "files of its own, in a folder of its own")]
 
 mod data;
+mod decisions;
 mod deliveries;
 mod listings;
 mod load;
@@ -64,6 +65,9 @@ async fn compare(rounds: usize, named: Vec<&str>) {
     }
     if is_wanted("start") {
         Box::pin(start::measure(&mut report, rounds)).await;
+    }
+    if is_wanted("decisions") {
+        decisions::measure(&mut report, rounds);
     }
     report.print();
     if named.is_empty() {

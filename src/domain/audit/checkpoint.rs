@@ -382,6 +382,12 @@ impl SignedCheckpoint {
         }
     }
 
+    /// Leaves out the signatures of all keys but these.
+    pub fn retain(&mut self, keys: &[VerifierKey]) {
+        self.signatures
+            .retain(|signature| keys.iter().any(|key| key.is_of(signature)));
+    }
+
     /// Takes from a witness's answer the signature lines of a key that are right; says when they were given. Lines of other
     /// keys are passed over.
     ///
@@ -556,6 +562,9 @@ mod tests {
         );
         assert_eq!(signed.verify(witness.verifier()), Ok(Signed { time }));
         assert_eq!(signed.verify_log(log.verifier()), Ok(()));
+        let mut own = signed.clone();
+        own.retain(&[log.verifier().clone()]);
+        assert_eq!(own.to_bytes(), checkpoint().signed_by(&log));
         assert!(matches!(
             signed.verify_own(log.verifier()),
             Err(InvalidCheckpoint::NotAlone(_))

@@ -306,3 +306,82 @@ fn every_tile_that_is_asked_for_is_the_one_on_the_disk_or_its_beginning() {
         assert_eq!(store.tile(&absent.parse().unwrap()).unwrap(), None, "{absent}");
     }
 }
+
+#[test]
+fn ten_thousand_decisions_verify_and_prove_themselves() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    for frame in 0..40 {
+        let batch = (0..250).map(|n| held(&format!("s{}", (frame * 250 + n) % 700)));
+        store.append(batch.collect(), NOW).unwrap();
+    }
+    let report = verify(&store, &Kept::default());
+    assert_eq!(
+        (report.leaves, report.checkpoints, report.faults),
+        (10_000, 40, Vec::new())
+    );
+    let key = store.verifier_key();
+    for index in (0..10_000).step_by(997) {
+        let proof = store.prove(index).unwrap().unwrap();
+        assert!(proof.hashes.len() <= 14);
+        assert_eq!(Some(proof.check(&key).unwrap()), store.leaf(index).unwrap());
+    }
+    assert!(store.prove(10_000).unwrap().is_none());
+    for (old, new) in [(0, 10_000), (1, 256), (9_999, 10_000), (4_096, 8_192)] {
+        let found = store.consistency(&Point::Size(old), &Point::Size(new));
+        assert_eq!(found.why, None);
+        let proven = crate::domain::audit::is_consistent(&found.proof, found.old.unwrap(), found.new.unwrap());
+        assert!(proven, "{old} {new}");
+    }
+}
+
+/// Writes the whole record anew with the key, but for one leaf that says something else.
+fn rewrite(data: &Path, store_id: &str) {
+    let key = fs::read(data.join("keys/log")).unwrap();
+    let key = key::parse(&key, &format!("portcullis/{store_id}"), Path::new("keys/log")).unwrap();
+    let path = data.join("log/journal");
+    let (file, mut at, mut frames) = (fs::File::open(&path).unwrap(), 0, Vec::new());
+    let len = fs::metadata(&path).unwrap().len();
+    let mut tree = crate::domain::audit::Tree::default();
+    let mut note = Vec::new();
+    while at < len {
+        let (mut frame, next) = journal::read(&file, at, len, tree.size()).unwrap();
+        for bytes in &mut frame.leaves {
+            let mut leaf = Leaf::from_bytes(bytes).unwrap();
+            if tree.size() == 1 {
+                leaf.note = Some("this was never written".to_owned());
+            }
+            *bytes = leaf.to_bytes();
+            tree.push(bytes);
+        }
+        note = log::sign(&key, &tree).unwrap();
+        frames.extend(journal::encode(frame.first, &frame.leaves, &note).unwrap());
+        at = next;
+    }
+    overwrite(&path, &frames);
+    overwrite(&data.join("head/checkpoint"), &note);
+    fs::remove_dir_all(data.join("log/tile")).unwrap();
+    fs::remove_file(data.join("log/checkpoint")).unwrap();
+}
+
+#[test]
+fn a_record_rewritten_with_the_stolen_key_is_whole_and_not_what_was_kept() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    store.append(vec![held("a"), held("b")], NOW).unwrap();
+    let kept = store.checkpoint();
+    store.append(vec![held("a")], NOW).unwrap();
+    let id = store.id().to_owned();
+    drop(store);
+    rewrite(dir.path(), &id);
+    let store = open(dir.path()).unwrap();
+    assert_eq!(faults(&store), [], "by itself nothing is wrong with it");
+    let report = verify(&store, &checkpoint_kept(kept.clone()));
+    assert!(
+        report.faults[0].why.contains("history was rewritten before leaf 2"),
+        "{report:?}"
+    );
+    // Nor does a witness that has cosigned the first one go along.
+    let found = store.consistency(&Point::Checkpoint(String::from_utf8(kept).unwrap()), &Point::Size(3));
+    assert!(found.why.unwrap().contains("are not the log's"));
+}
