@@ -60,13 +60,15 @@ impl Digest {
     }
 }
 
+/// What a nibble is written as.
+const DIGITS: [u8; 16] = *b"0123456789abcdef";
+
 /// Lower-case hexadecimal digits of `bytes`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 0xf)]);
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 0xf));
+        text.extend([digit(byte >> 4), digit(*byte)]);
     }
     text
 }

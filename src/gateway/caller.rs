@@ -1,5 +1,6 @@
 //! Who asks: a token, or an address. On the record it is a commitment; the name lies in `people/` alone.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -51,11 +52,27 @@ pub fn is_called(name: &str, who: &str) -> bool {
 pub(super) struct Commitments {
     /// Addresses in `people/`; nothing until they are counted.
     addresses: Option<usize>,
+    /// Those found since [`Commitments::forget`].
+    found: HashMap<Caller, String>,
 }
 
 impl Commitments {
+    /// Forgets what was found: a person may be erased at any time, and is then somebody else.
+    pub(super) fn forget(&mut self) {
+        self.found.clear();
+    }
+
     /// The commitment of a caller, which is written down when it is new.
     pub(super) fn of(&mut self, store: &Store, caller: &Caller) -> Result<String, store::Error> {
+        if let Some(found) = self.found.get(caller) {
+            return Ok(found.clone());
+        }
+        let found = self.find(store, caller)?;
+        self.found.insert(caller.clone(), found.clone());
+        Ok(found)
+    }
+
+    fn find(&mut self, store: &Store, caller: &Caller) -> Result<String, store::Error> {
         let is_new = caller.is_address() && !store.knows_person(&caller.0);
         if !is_new {
             return store.person(&caller.0).map(|actor| actor.to_string());

@@ -105,7 +105,9 @@ impl Guard {
 pub(super) async fn check(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     match guard.admit(&request) {
         Ok(caller) => {
-            request.extensions_mut().insert(caller);
+            if guard.auth == Auth::Token {
+                request.extensions_mut().insert(caller);
+            }
             next.run(request).await
         }
         Err(refusal) => *refusal,

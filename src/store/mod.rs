@@ -402,7 +402,8 @@ impl Store {
         self.0.deliveries.seal(&self.0.log, &self.0.index, now)
     }
 
-    /// Removes the oldest deliveries that are kept no longer, a segment at a time and on the record; says how many segments.
+    /// Removes some of the oldest deliveries that are kept no longer, whole segments and on the record; says how many segments.
+    /// There may be more unless it is none.
     ///
     /// # Errors
     ///

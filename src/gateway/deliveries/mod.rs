@@ -394,7 +394,10 @@ impl Inner {
             let now = self.clock.now();
             match self.on_disk(move |store| store.retire_deliveries(keep, now)).await {
                 Ok(0) => {}
-                Ok(segments) => tracing::info!(segments, "deliveries that are kept no longer were removed"),
+                Ok(segments) => {
+                    tracing::info!(segments, "deliveries that are kept no longer were removed");
+                    continue;
+                }
                 Err(error) => tracing::error!(error = %chain(&error), "old deliveries could not be removed"),
             }
             tokio::time::sleep(RETIRE_EVERY).await;
@@ -472,6 +475,7 @@ impl Writing {
         is_last: bool,
         now: Timestamp,
     ) -> Result<(), store::Error> {
+        self.commitments.forget();
         while self.has_more() {
             self.make_ready(store, deliveries.config.queue_bytes)?;
             let written = store.write_deliveries(&mut self.ready, now);

@@ -244,15 +244,23 @@ fn set_key(set: SetId) -> SegmentKey {
 }
 
 fn skill_key(label: &Label, uri: &SkillUri) -> SegmentKey {
-    key(b's', Digest::of(format!("{label} {uri}").as_bytes()).as_bytes())
+    let bytes = label.as_str().bytes().chain(*b" ").chain(uri.as_str().bytes());
+    key(b's', &fnv(bytes))
 }
 
 fn caller_key(commitment: &str) -> SegmentKey {
-    key(b'c', Digest::of(commitment.as_bytes()).as_bytes())
+    key(b'c', &fnv(commitment.bytes()))
+}
+
+/// FNV-1a with 64 bits. Two that have the same lead to a segment too many and to no wrong answer, so that it need not be
+/// hard to find some.
+fn fnv(bytes: impl Iterator<Item = u8>) -> [u8; 8] {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.fold(0xcbf2_9ce4_8422_2325, mix).to_be_bytes()
 }
 
 /// The kind, and the first eight bytes of a hash.
-fn key(kind: u8, hash: &[u8; 32]) -> SegmentKey {
+fn key(kind: u8, hash: &[u8]) -> SegmentKey {
     let mut key = [kind; size_of::<SegmentKey>()];
     key.iter_mut().skip(1).zip(hash).for_each(|(to, from)| *to = *from);
     key

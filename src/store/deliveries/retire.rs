@@ -15,8 +15,11 @@ pub struct Keep {
     pub bytes: Option<u64>,
 }
 
+/// Segments that leave at once: nothing is written meanwhile.
+const AT_ONCE: usize = 256;
+
 impl Deliveries {
-    /// Removes the oldest segments that are kept no longer; says how many.
+    /// Removes some of the oldest segments that are kept no longer; says how many. There may be more unless it is none.
     pub(in crate::store) fn retire(&self, log: &Log, index: &Index, keep: Keep, now: Timestamp) -> Result<u64, Error> {
         let mut writer = self.writer.lock();
         self.recover_if_needed(log, index, &mut writer, now)?;
@@ -24,10 +27,12 @@ impl Deliveries {
         for (last, reason) in [(self.too_old(keep, now), "age"), (self.too_much(keep), "size")] {
             let Some(last) = last else { continue };
             let gone = self.up_to(last);
-            let Some((first, _)) = gone.first() else { continue };
+            let Some(((first, _), (last, _))) = gone.first().zip(gone.last()) else {
+                continue;
+            };
             let event = Event::SegmentsRemoved {
                 first: *first,
-                last,
+                last: *last,
                 reason: reason.to_owned(),
             };
             let keys: Vec<_> = gone
@@ -76,9 +81,13 @@ impl Deliveries {
         over.last().map(|(segment, _)| *segment)
     }
 
+    /// The oldest segments up to one, some at once.
     fn up_to(&self, last: u64) -> Vec<(u64, SealedSegment)> {
         let known = self.known.read();
         let segments = known.iter().flat_map(|known| known.segments.range(..=last));
-        segments.map(|(segment, sealed)| (*segment, *sealed)).collect()
+        segments
+            .take(AT_ONCE)
+            .map(|(segment, sealed)| (*segment, *sealed))
+            .collect()
     }
 }
