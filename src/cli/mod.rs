@@ -117,15 +117,10 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
         Verb::Diff { skill } => output.diff(&ask.value(&Command::Diff { skill: skill.0 }).await?),
         Verb::Cat { skill, file } => output.file(&ask.value(&Command::Cat { skill: skill.0, file }).await?),
         Verb::Approve(approve) => approve.run(ask, output).await,
-        Verb::Deny { skill, set, note } => output.decided(
-            "denied",
-            &ask.value(&Command::Deny {
-                skill: skill.0,
-                set,
-                note,
-            })
-            .await?,
-        ),
+        Verb::Deny { skill, set, note } => {
+            let skill = skill.0;
+            output.decided("denied", &ask.value(&Command::Deny { skill, set, note }).await?)
+        }
         Verb::Revoke { skill, note } => {
             output.decided("revoked", &ask.value(&Command::Revoke { skill: skill.0, note }).await?)
         }

@@ -178,6 +178,7 @@ impl Inner {
             let Candidate { key, entry, policy } = candidate;
             contents.push(self.content_of(key, entry, policy).await);
         }
+        self.witnessed().await?;
         let _turn = self.turns.of_origin(label).await;
         let mut ledger = self.ledger.lock().await;
         let (mut events, mut waits) = (Vec::new(), Vec::new());

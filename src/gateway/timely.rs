@@ -226,7 +226,10 @@ impl Inner {
         let observe = self.policies.trial_of(label);
         let now = self.clock.now();
         let change = |ledger: &Ledger| ledger.record.configure_trial(label, observe, now);
-        if change(&*self.ledger.lock().await).is_some() {
+        if let Some(event) = change(&*self.ledger.lock().await) {
+            if matches!(event, Event::TrialBegan { .. }) {
+                self.witnessed().await?;
+            }
             let _turn = self.turns.of_origin(label).await;
             let mut ledger = self.ledger.lock().await;
             let events = change(&ledger).into_iter().collect();

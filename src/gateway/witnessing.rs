@@ -330,25 +330,13 @@ impl Standing {
 impl Gateway {
     /// Begins to ask the witnesses, if there are any and nobody has begun yet.
     pub fn start_witnessing(&self) {
-        let witnessing = &self.0.witnessing;
-        if witnessing.witnesses.is_empty() || witnessing.has_begun.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let inner = Arc::clone(&self.0);
-        drop(self.0.shutdown.spawn(async move {
-            while !inner.shutdown.is_begun() {
-                inner.offer_newest();
-                tokio::select! {
-                    () = tokio::time::sleep(ROUND) => {}
-                    () = inner.shutdown.begun() => {}
-                }
-                tokio::select! {
-                    () = inner.witnessing.hurry.notified() => {}
-                    () = tokio::time::sleep(ROUND) => {}
-                    () = inner.shutdown.begun() => {}
-                }
-            }
-        }));
+        self.0.start_witnessing();
+    }
+
+    /// The same as [`Inner::witnessed`]; who opened the folder for one command asks the witnesses now that it has to.
+    pub(super) async fn witnessed(&self) -> Result<(), Error> {
+        self.start_witnessing();
+        self.0.witnessed().await
     }
 
     /// How the witnesses stand.
@@ -368,6 +356,31 @@ impl Gateway {
         let few = witnessing.witnesses.len() - late.len() < witnessing.quorum;
         (witnessing.mode == WitnessMode::Require && few).then(|| names(&late))
     }
+}
+
+impl Inner {
+    /// Begins to ask the witnesses, if there are any and nobody has begun yet.
+    fn start_witnessing(self: &Arc<Self>) {
+        let witnessing = &self.witnessing;
+        if witnessing.witnesses.is_empty() || witnessing.has_begun.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let inner = Arc::clone(self);
+        drop(self.shutdown.spawn(async move {
+            while !inner.shutdown.is_begun() {
+                inner.offer_newest();
+                tokio::select! {
+                    () = tokio::time::sleep(ROUND) => {}
+                    () = inner.shutdown.begun() => {}
+                }
+                tokio::select! {
+                    () = inner.witnessing.hurry.notified() => {}
+                    () = tokio::time::sleep(ROUND) => {}
+                    () = inner.shutdown.begun() => {}
+                }
+            }
+        }));
+    }
 
     /// Lets through what opens: where witnesses are required, the newest checkpoint must be cosigned by enough of them.
     ///
@@ -375,13 +388,11 @@ impl Gateway {
     ///
     /// [`Error::NotWitnessed`] when that is not so within a few seconds.
     pub(super) async fn witnessed(&self) -> Result<(), Error> {
-        let witnessing = &self.0.witnessing;
+        let witnessing = &self.witnessing;
         if witnessing.mode == WitnessMode::Warn {
             return Ok(());
         }
-        // A command that opened the folder for itself asks nobody before it has to.
-        self.start_witnessing();
-        let size = self.0.newest_size();
+        let size = self.newest_size();
         let mut said = witnessing.said.subscribe();
         let cosigned = async {
             while !witnessing.is_witnessed(size) {
@@ -395,7 +406,7 @@ impl Gateway {
         if waited.is_ok() && witnessing.is_witnessed(size) {
             return Ok(());
         }
-        let all = witnessing.statuses(size, self.0.clock.now()).into_iter();
+        let all = witnessing.statuses(size, self.clock.now()).into_iter();
         let lacking = all.filter(|status| status.cosigned < size);
         Err(Error::NotWitnessed {
             size,
@@ -403,9 +414,7 @@ impl Gateway {
             lacking: names(&lacking.collect::<Vec<_>>()),
         })
     }
-}
 
-impl Inner {
     /// Leaves under the newest checkpoint.
     fn newest_size(&self) -> u64 {
         let newest = SignedCheckpoint::parse(&self.store.checkpoint());
