@@ -103,6 +103,20 @@ async fn each_answer_is_recorded_once_with_what_it_was_about() {
     host.ask("skills/get", json!({})).await.refusal(-32602);
     Host::modern(&gateway.mcp_of("acme")).read(REFUNDS).await.result();
 
+    let expected = each_answer(&set, digest, &approval);
+    let found = deliveries(&gateway, &[]).await;
+    assert_eq!(found.iter().map(told).collect::<Vec<_>>(), expected);
+    assert!(found[4]["page"].is_string());
+
+    gateway.restart().await;
+    gateway.host().read(FILE).await.result();
+    let found = deliveries(&gateway, &[]).await;
+    assert_eq!((found.len(), &found[11]["source"]), (12, &json!("disk")));
+    gateway.finish().await;
+}
+
+/// What is to be recorded of each answer of the test before it, without the times.
+fn each_answer(set: &str, digest: &str, approval: &Value) -> Vec<Value> {
     let (file, skill) = (FILE, REFUNDS);
     let merged =
         |method: &str, outcome: &str| json!({ "endpoint": "/mcp", "method": method, "outcome": outcome, "name": HERE });
@@ -113,7 +127,7 @@ async fn each_answer_is_recorded_once_with_what_it_was_about() {
     let served = json!({ "label": "acme", "skill": skill, "set": set, "approval": approval });
     let read = with(served.clone(), json!({ "uri": file, "digest": digest }));
     let held = json!({ "label": "acme", "skill": "skill://held/SKILL.md" });
-    let expected = [
+    vec![
         with(merged("get", "delivered"), with(served.clone(), json!({ "uri": file }))),
         with(
             merged("read", "delivered"),
@@ -146,16 +160,7 @@ async fn each_answer_is_recorded_once_with_what_it_was_about() {
                 json!({ "uri": skill, "endpoint": "/mcp/acme", "source": "memory" }),
             ),
         ),
-    ];
-    let found = deliveries(&gateway, &[]).await;
-    assert_eq!(found.iter().map(told).collect::<Vec<_>>(), expected);
-    assert!(found[4]["page"].is_string());
-
-    gateway.restart().await;
-    gateway.host().read(FILE).await.result();
-    let found = deliveries(&gateway, &[]).await;
-    assert_eq!((found.len(), &found[11]["source"]), (12, &json!("disk")));
-    gateway.finish().await;
+    ]
 }
 
 #[tokio::test]
