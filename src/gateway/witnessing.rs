@@ -467,3 +467,133 @@ fn names(statuses: &[WitnessStatus]) -> String {
     };
     statuses.iter().map(name).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::domain::audit::KeyKind;
+    use crate::domain::audit::NoteKey;
+    use crate::gateway::Mode;
+    use crate::shutdown::Shutdown;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+    fn key(seed: u8) -> NoteKey {
+        NoteKey::new("witness.example", KeyKind::Witness, &[seed; 32]).unwrap()
+    }
+
+    /// A gateway with two witnesses that are never asked, one of which is enough; and its clock.
+    async fn gateway(data: &Path) -> (Gateway, Clock) {
+        crate::tls::install_provider();
+        let witness = |seed| {
+            let key = key(seed);
+            format!("{{ key = \"{}\", url = \"http://127.0.0.1:1/w/\" }}", key.verifier())
+        };
+        let text = format!(
+            "store.data_dir = \"{}\"\n[audit]\nwitnesses = [{}, {}]\nwitness_quorum = 1\nwitness_mode = \"require\"\n\
+             [[origin]]\nlabel = \"none\"\ndir = \"nothing\"\n",
+            data.display(),
+            witness(1),
+            witness(2)
+        );
+        let config = Config::parse(text.as_bytes(), Path::new("/proxy.toml"), &|_| None).unwrap();
+        let clock = Clock::manual(NOW);
+        let opened = Gateway::open(&config, Mode::default(), clock.clone(), Shutdown::new()).await;
+        (opened.unwrap(), clock)
+    }
+
+    fn newest(gateway: &Gateway) -> SignedCheckpoint {
+        SignedCheckpoint::parse(&gateway.0.store.checkpoint()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_cosignatures_of_one_checkpoint_come_together_and_are_served_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gateway, _clock) = gateway(&folder.path().join("data")).await;
+        let (witnessing, offered) = (&gateway.0.witnessing, newest(&gateway));
+        let size = offered.checkpoint().size;
+        assert_eq!(witnessing.to_ask(size, NOW), [0, 1]);
+        assert_eq!(
+            witnessing.to_ask(size, NOW),
+            [0_usize; 0],
+            "each is asked once at a time"
+        );
+        let nonsense = witnessing.take(0, &offered, Ok(b"200 OK\n".to_vec()));
+        assert!(nonsense.is_none() && !witnessing.is_witnessed(size));
+        // The key of another witness does not count for this one.
+        let strange = key(2).sign(offered.text(), 1);
+        assert!(witnessing.take(0, &offered, Ok(strange)).is_none());
+        for (at, seed) in [(1, 2), (0, 1)] {
+            let line = key(seed).sign(offered.text(), 1_790_000_000);
+            let kept = witnessing.take(at, &offered, Ok(line)).unwrap();
+            gateway.0.store.keep_cosigned(&kept).unwrap();
+        }
+        assert!(witnessing.is_witnessed(size) && !witnessing.is_witnessed(size + 1));
+        let served = SignedCheckpoint::parse(&gateway.checkpoint()).unwrap();
+        for seed in [1, 2] {
+            served.verify(key(seed).verifier()).unwrap();
+        }
+        assert_eq!(gateway.cosigned_checkpoint(), Some(served.to_bytes()));
+        gateway.witnessed().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn health_is_red_once_too_few_have_cosigned_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gateway, clock) = gateway(&folder.path().join("data")).await;
+        let (witnessing, offered) = (&gateway.0.witnessing, newest(&gateway));
+        let size = offered.checkpoint().size;
+        assert_eq!(witnessing.to_ask(size, NOW), [0, 1]);
+        clock.advance(LATE);
+        assert_eq!(gateway.witnesses_too_late(), None);
+        clock.advance(Duration::from_secs(1));
+        let late = gateway.witnesses_too_late().unwrap();
+        assert_eq!(late, "witness.example, witness.example");
+        let line = key(1).sign(offered.text(), 1);
+        assert!(witnessing.take(0, &offered, Ok(line)).is_some());
+        assert_eq!(gateway.witnesses_too_late(), None, "one is enough");
+        let lacking: Vec<_> = gateway.witnesses().iter().map(|one| one.lacking_since).collect();
+        assert_eq!(lacking, [None, Some(NOW)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_fails_is_asked_later_and_later_and_a_claim_is_not_believed_for_ever() {
+        let mut standing = Standing {
+            cosigned: 3,
+            ..Standing::default()
+        };
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            standing.seen = u64::MAX;
+            standing.fail(key(1).verifier(), &Failed::Slow);
+            assert_eq!(standing.seen, 3);
+            rests.push((standing.rests_until.unwrap() - Instant::now()).as_secs());
+        }
+        assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60, 60, 60]);
+    }
+
+    #[test]
+    fn requests_go_below_the_prefix() {
+        for (url, whole) in [
+            ("https://w.example", "https://w.example/add-checkpoint"),
+            ("https://w.example/a/", "https://w.example/a/add-checkpoint"),
+        ] {
+            assert_eq!(prefix(&url.parse().unwrap()).as_str(), whole);
+        }
+        assert_eq!(size_in(b"12\n"), Some(12));
+        for nonsense in [
+            &b"12"[..],
+            b"012\n",
+            b"-1\n",
+            b"\n",
+            b"12\n\n",
+            b"99999999999999999999\n",
+        ] {
+            assert_eq!(size_in(nonsense), None);
+        }
+    }
+}
