@@ -271,7 +271,7 @@ impl Core {
         // The old key's checkpoint is in the journal; from here on the new one is shown.
         state.note = sign(&writer.key, &state.tree)?;
         drop(state);
-        if let Err(error) = self.disk.rename(&places.next_key, &places.key) {
+        if let Err(error) = places.put_key(&self.disk, &writer.key) {
             tracing::error!(%error, "the log's new key is not in its place; the next start puts it there");
         }
         draft.leaves.pop().ok_or_else(|| Error::Leaf {

@@ -115,6 +115,14 @@ impl Places {
         Ok(key)
     }
 
+    /// Puts the key in its place that a rotation has made the log's own. It lies under its other name until that is durable.
+    pub(super) fn put_key(&self, disk: &Disk, key: &NoteKey) -> Result<(), Error> {
+        let secret = key.to_secret_text();
+        disk.write(&self.key, secret.as_bytes(), durable::PRIVATE, Place::Over)?;
+        disk.discard(&self.next_key);
+        Ok(())
+    }
+
     /// The key that a rotation was about to put in place; one that cannot be read is none.
     fn next_key(&self, origin: &str) -> Result<Option<NoteKey>, Error> {
         let bytes = durable::read(&self.next_key, MAX_NOTE_BYTES)?;
@@ -138,7 +146,7 @@ fn settle_key(
     }
     match next.filter(|next| next.verifier() == keys.current()) {
         Some(next) => {
-            disk.rename(&places.next_key, &places.key)?;
+            places.put_key(disk, &next)?;
             tracing::warn!(key = %next.verifier(), "a rotation of the log's key was cut short and is finished now");
             Ok(next)
         }
