@@ -72,12 +72,12 @@ pub(crate) fn measure(report: &mut Report, rounds: usize) {
         let mut waits: Vec<f64> = turns.iter().flat_map(|turn| &turn.waits).map(millis).collect();
         waits.sort_by(f64::total_cmp);
         let at = |share: usize| waits[(waits.len() - 1) * share / 100];
-        // 25 ms where a flush takes 4.
-        report.ratio(
-            &format!("wait for a leaf to be durable, {who}, 99th percentile, of a flush"),
-            at(99) / flush,
-            Aim::AtMost(25.0 / 4.0),
-            format!("{:.2} : {flush:.2} ms; median {:.2} ms", at(99), at(50)),
+        // 25 ms on a disk that takes 4 for a flush, and more on a slower one.
+        report.figure(
+            &format!("wait for a leaf to be durable, {who}, 99th percentile"),
+            at(99),
+            Aim::AtMost(25.0 * (flush / 4.0).max(1.0)),
+            format!("ms; median {:.2} ms, and {flush:.2} ms for a flush alone", at(50)),
         );
     }
 }
