@@ -20,6 +20,7 @@ use crate::admin::Command;
 use crate::admin::Failure;
 use crate::domain::Label;
 use crate::domain::Timestamp;
+use crate::domain::audit::KeyKind;
 use crate::domain::audit::VerifierKey;
 use crate::gateway::LeafFilter;
 use crate::gateway::WitnessOptions;
@@ -33,7 +34,7 @@ pub(super) enum Act {
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
         /// A key kept elsewhere: it, or one that it handed over to, must have signed.
-        #[arg(long, value_name = "VKEY")]
+        #[arg(long, value_name = "VKEY", value_parser = log_key)]
         key: Option<VerifierKey>,
     },
     /// Print the key that the log's checkpoints are verified with, and those before it.
@@ -57,10 +58,10 @@ pub(super) enum Act {
         /// The proof.
         file: PathBuf,
         /// The log's key.
-        #[arg(long, value_name = "VKEY")]
+        #[arg(long, value_name = "VKEY", value_parser = log_key)]
         key: VerifierKey,
         /// The key of a witness who must have cosigned; may be given several times.
-        #[arg(long, value_name = "VKEY")]
+        #[arg(long, value_name = "VKEY", value_parser = witness_key)]
         witness: Vec<VerifierKey>,
     },
     /// Say whether the log at one point goes on from the log at another.
@@ -79,7 +80,7 @@ pub(super) enum Act {
         #[arg(long, value_name = "DIR")]
         state: PathBuf,
         /// The key of a log to witness; may be given several times.
-        #[arg(long, value_name = "VKEY", required = true)]
+        #[arg(long, value_name = "VKEY", required = true, value_parser = log_key)]
         log: Vec<VerifierKey>,
         /// The name of the witness's key, when that is made.
         #[arg(long, value_name = "NAME", default_value = "portcullis/witness")]
@@ -136,6 +137,25 @@ pub(super) enum Format {
     Csv,
     /// ArcSight Common Event Format.
     Cef,
+}
+
+/// The key of a log.
+fn log_key(text: &str) -> Result<VerifierKey, String> {
+    key_of(KeyKind::Log, text)
+}
+
+/// The key of a witness.
+fn witness_key(text: &str) -> Result<VerifierKey, String> {
+    key_of(KeyKind::Witness, text)
+}
+
+fn key_of(kind: KeyKind, text: &str) -> Result<VerifierKey, String> {
+    let key: VerifierKey = text.parse().map_err(|why| format!("{why}"))?;
+    match (key.kind() == kind, kind) {
+        (true, _) => Ok(key),
+        (false, KeyKind::Log) => Err("the key of a witness, not of a log".to_owned()),
+        (false, KeyKind::Witness) => Err("the key of a log, not of a witness".to_owned()),
+    }
 }
 
 impl Act {

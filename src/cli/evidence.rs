@@ -15,7 +15,6 @@ use crate::admin::Proven;
 use crate::domain::Lock;
 use crate::domain::audit::Attested;
 use crate::domain::audit::Envelope;
-use crate::domain::audit::KeyKind;
 use crate::domain::audit::MAX_ATTESTATION_BYTES;
 use crate::domain::audit::MAX_CHECKPOINT_BYTES;
 use crate::domain::audit::Proof;
@@ -47,9 +46,6 @@ pub(super) fn check(
     key: &VerifierKey,
     witnesses: &[VerifierKey],
 ) -> Result<ExitCode, Failure> {
-    if let Some(other) = witnesses.iter().find(|key| key.kind() != KeyKind::Witness) {
-        return Err(Failure::usage(format!("{other} is no witness's key")));
-    }
     let bytes = read(file, MAX_ATTESTATION_BYTES)?;
     let no = |why: &dyn std::fmt::Display| Failure::no(format!("{} proves nothing: {why}", file.display()));
     let (proof, leaf, skill) = if bytes.starts_with(b"{") {

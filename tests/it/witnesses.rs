@@ -93,6 +93,10 @@ async fn two_witnesses_cosign_and_a_proof_carries_both() {
         .expect(0)
         .json();
     assert_eq!(checked["witnesses"].as_array().unwrap().len(), 2);
+    for (key, witness) in [(&one.key, &one.key), (&log, &log)] {
+        let swapped = ["audit", "check", path, "--key", key, "--witness", witness];
+        gateway.cli(&swapped).await.expect(64);
+    }
     let stranger = Witness::of(&log).await;
     gateway
         .cli(&["audit", "check", path, "--key", &log, "--witness", &stranger.key])
