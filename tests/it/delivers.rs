@@ -84,14 +84,25 @@ async fn segments(gateway: &Gateway, count: usize) -> Vec<PathBuf> {
     }
 }
 
+/// One JSON object with the members of two.
+fn with(mut base: Value, more: &Value) -> Value {
+    base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    base
+}
+
+/// A delivery in the merged view to a host on this machine.
+fn merged(method: &str, outcome: &str, about: &Value) -> Value {
+    let base = json!({ "endpoint": "/mcp", "method": method, "outcome": outcome, "name": HERE });
+    with(base, about)
+}
+
 #[tokio::test]
 async fn each_answer_is_recorded_once_with_what_it_was_about() {
     let (_origin, mut gateway, set) = gateway(Setup::new()).await;
     let host = gateway.host();
     let entry = host.get(FILE).await;
-    let own = entry.result()["skill"]["resources"][0].clone();
-    let digest = own["digest"].as_str().unwrap();
-    let approval = entry.result()["_meta"]["dev.portcullis/approval"].clone();
+    let digest = &entry.result()["skill"]["resources"][0]["digest"];
+    let approval = &entry.result()["_meta"]["dev.portcullis/approval"];
     host.read(FILE).await.result();
     host.read(FILE).await.result();
     host.directory("skill://acme/refunds").await.result();
@@ -103,7 +114,26 @@ async fn each_answer_is_recorded_once_with_what_it_was_about() {
     host.ask("skills/get", json!({})).await.refusal(-32602);
     Host::modern(&gateway.mcp_of("acme")).read(REFUNDS).await.result();
 
-    let expected = each_answer(&set, digest, &approval);
+    let served = json!({ "label": "acme", "skill": REFUNDS, "set": set, "approval": approval });
+    let at = |uri: &str| with(served.clone(), &json!({ "uri": uri }));
+    let read = |source: &str| with(at(FILE), &json!({ "digest": digest, "source": source }));
+    let held = |uri: &str| json!({ "label": "acme", "skill": "skill://held/SKILL.md", "uri": uri });
+    let unknown = json!({ "label": "acme", "uri": "skill://acme/none/SKILL.md" });
+    let own = json!({ "uri": REFUNDS, "endpoint": "/mcp/acme" });
+    let nothing = json!({});
+    let expected = [
+        merged("get", "delivered", &at(FILE)),
+        merged("read", "delivered", &read("fetched")),
+        merged("read", "delivered", &read("memory")),
+        merged("directory", "delivered", &at("skill://acme/refunds")),
+        merged("list", "delivered", &nothing),
+        merged("read", "held", &held(HELD)),
+        merged("get", "unknown", &unknown),
+        merged("directory", "held", &held("skill://acme/held")),
+        merged("list", "invalid", &nothing),
+        merged("get", "invalid", &nothing),
+        with(merged("read", "delivered", &read("memory")), &own),
+    ];
     let found = deliveries(&gateway, &[]).await;
     assert_eq!(found.iter().map(told).collect::<Vec<_>>(), expected);
     assert!(found[4]["page"].is_string());
@@ -113,54 +143,6 @@ async fn each_answer_is_recorded_once_with_what_it_was_about() {
     let found = deliveries(&gateway, &[]).await;
     assert_eq!((found.len(), &found[11]["source"]), (12, &json!("disk")));
     gateway.finish().await;
-}
-
-/// What is to be recorded of each answer of the test before it, without the times.
-fn each_answer(set: &str, digest: &str, approval: &Value) -> Vec<Value> {
-    let (file, skill) = (FILE, REFUNDS);
-    let merged =
-        |method: &str, outcome: &str| json!({ "endpoint": "/mcp", "method": method, "outcome": outcome, "name": HERE });
-    let with = |mut base: Value, more: Value| {
-        base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        base
-    };
-    let served = json!({ "label": "acme", "skill": skill, "set": set, "approval": approval });
-    let read = with(served.clone(), json!({ "uri": file, "digest": digest }));
-    let held = json!({ "label": "acme", "skill": "skill://held/SKILL.md" });
-    vec![
-        with(merged("get", "delivered"), with(served.clone(), json!({ "uri": file }))),
-        with(
-            merged("read", "delivered"),
-            with(read.clone(), json!({ "source": "fetched" })),
-        ),
-        with(
-            merged("read", "delivered"),
-            with(read.clone(), json!({ "source": "memory" })),
-        ),
-        with(
-            merged("directory", "delivered"),
-            with(served, json!({ "uri": "skill://acme/refunds" })),
-        ),
-        merged("list", "delivered"),
-        with(merged("read", "held"), with(held.clone(), json!({ "uri": HELD }))),
-        with(
-            merged("get", "unknown"),
-            json!({ "label": "acme", "uri": "skill://acme/none/SKILL.md" }),
-        ),
-        with(
-            merged("directory", "held"),
-            with(held, json!({ "uri": "skill://acme/held" })),
-        ),
-        merged("list", "invalid"),
-        merged("get", "invalid"),
-        with(
-            merged("read", "delivered"),
-            with(
-                read,
-                json!({ "uri": skill, "endpoint": "/mcp/acme", "source": "memory" }),
-            ),
-        ),
-    ]
 }
 
 #[tokio::test]
