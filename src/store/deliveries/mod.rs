@@ -53,7 +53,7 @@ const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of lines that a segment may have: the last of them is a page of the longest URIs.
 const MAX_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How hard zstd tries; the lines are much alike, so that its least is a twentieth already.
+/// How hard zstd tries; the lines are much alike, so that its least leaves a small part of them.
 const LEVEL: i32 = 1;
 
 /// A delivery that is to be written, with the page that it names.
