@@ -67,6 +67,7 @@ pub use crate::store::Point;
 pub use crate::store::SegmentFault;
 use crate::store::Store;
 pub use crate::store::write_out;
+use crate::telemetry::chain;
 use crate::upstream;
 use crate::upstream::Upstream;
 
@@ -403,6 +404,9 @@ async fn open_store(options: &store::Options, clock: &Clock) -> Result<(Store, R
                 store.forget_person(&person)?;
             }
             store.recover_deliveries(now)?;
+            if let Err(error) = store.record_ended_tokens(now) {
+                tracing::error!(error = %chain(&error), "the end of a token is in force and not on the record");
+            }
             Ok((store, record))
         });
         match opened.await.map_err(|error| Error::Task(error.to_string()))? {

@@ -35,6 +35,7 @@ mod witness;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileTypeExt as _;
@@ -322,11 +323,19 @@ impl Store {
         }
         // The log is gone through once at a start, not twice.
         let mut known = deliveries::Known::default();
+        let (mut made, mut ended) = (HashSet::new(), HashSet::new());
         let leaves = self.0.log.replay(&mut |index, leaf| {
             known.hear(index, &leaf.event);
+            if let Event::TokenMade { token } = &leaf.event {
+                made.insert(token.clone());
+            }
+            if let Event::TokenRevoked { token } = &leaf.event {
+                ended.insert(token.clone());
+            }
             each(index, leaf);
         })?;
         self.0.deliveries.adopt(known);
+        self.0.tokens.match_record(&made, &ended);
         Ok(leaves)
     }
 
@@ -635,6 +644,21 @@ impl Store {
         self.append_by(by, Event::TokenRevoked { token }, now)?;
         self.0.tokens.recorded(id);
         Ok(true)
+    }
+
+    /// Puts on the record the ends of tokens that an earlier process had in force and on the disk, and no further; the log
+    /// must have been replayed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::append`].
+    pub fn record_ended_tokens(&self, now: Timestamp) -> Result<(), Error> {
+        for id in self.0.tokens.unrecorded() {
+            let token = id.to_string();
+            self.append_by(None, Event::TokenRevoked { token }, now)?;
+            self.0.tokens.recorded(&id);
+        }
+        Ok(())
     }
 
     /// Appends what a person did, or the gateway itself.

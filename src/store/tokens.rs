@@ -4,6 +4,7 @@
 //! prefix of a hash that nobody can choose.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -161,6 +162,23 @@ impl Tokens {
             token.is_written = true;
         }
         Ok(!token.is_recorded)
+    }
+
+    /// Takes in which tokens are on the record as made, and which as ended.
+    pub(super) fn match_record(&self, made: &HashSet<String>, ended: &HashSet<String>) {
+        for token in self.known.lock().values_mut() {
+            let id = token.note.id.to_string();
+            // Those of older versions are not on the record at all.
+            let is_missing = token.note.revoked.is_some() && made.contains(&id) && !ended.contains(&id);
+            token.is_recorded = !is_missing;
+        }
+    }
+
+    /// The tokens whose end is not on the record.
+    pub(super) fn unrecorded(&self) -> Vec<TokenId> {
+        let known = self.known.lock();
+        let missing = known.values().filter(|token| !token.is_recorded);
+        missing.map(|token| token.note.id.clone()).collect()
     }
 
     /// Notes that the end of a token is on the record.

@@ -877,6 +877,39 @@ fn answers_are_the_same_whatever_happens_to_the_index() {
 }
 
 #[test]
+fn a_token_is_on_the_record_whenever_it_opens_and_whenever_it_was_ended() {
+    for call in 0.. {
+        let dir = scratch();
+        let store = open(dir.path()).unwrap();
+        let watch = Watch::over(dir.path());
+        let (id, secret) = store.new_token("kept", Some("ada"), NOW).unwrap();
+        watch.arm(call, Errno::IO);
+        let made = store.new_token("ci", Some("ada"), NOW);
+        let ended = store.revoke_token(&id, Some("bob"), NOW);
+        let is_over = watch.disarm();
+        drop(store);
+        let store = Store::open(&options(dir.path()), NOW).unwrap();
+        let first = leaves(&store);
+        store.record_ended_tokens(NOW).unwrap();
+        let all = leaves(&store);
+        let opens = store.token_by_secret(&secret).is_some();
+        let revoked = Event::TokenRevoked { token: id.to_string() };
+        let told = all.iter().filter(|leaf| leaf.event == revoked).count();
+        assert_eq!(told, usize::from(!opens), "call {call}");
+        assert!(ended.is_err() || first.len() == all.len(), "call {call}");
+        if let Ok((id, secret)) = made {
+            let made = Event::TokenMade { token: id.to_string() };
+            assert!(all.iter().any(|leaf| leaf.event == made), "call {call}");
+            assert!(store.token_by_secret(&secret).is_some(), "call {call}");
+        }
+        if is_over {
+            assert!(call > 10, "only {call} calls");
+            break;
+        }
+    }
+}
+
+#[test]
 fn unfinished_writes_are_gone_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
