@@ -226,7 +226,9 @@ impl Inner {
         let observe = self.policies.trial_of(label);
         let now = self.clock.now();
         let change = |ledger: &Ledger| ledger.record.configure_trial(label, observe, now);
-        if let Some(event) = change(&*self.ledger.lock().await) {
+        // Named first: what an `if let` looks at stays locked to its end.
+        let event = change(&*self.ledger.lock().await);
+        if let Some(event) = event {
             if matches!(event, Event::TrialBegan { .. }) {
                 self.witnessed().await?;
             }

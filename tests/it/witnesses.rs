@@ -320,3 +320,23 @@ async fn a_witness_goes_along_with_another_key_once_it_is_told() {
     witnesses_when(&gateway, "it has cosigned again", all_cosigned).await;
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn where_witnesses_are_required_neither_a_rule_nor_a_trial_opens_anything_without_them() {
+    let mut gateway = written().await;
+    let log = key(&gateway).await;
+    let mut witness = Witness::of(&log).await;
+    witness.kill().await;
+    let more = [
+        "audit.witness_mode = \"require\"",
+        "policy.trust = \"auto\"",
+        "policy.observe = \"1h\"",
+    ];
+    start_with(&mut gateway, &[witness.as_setting()], &more).await;
+    gateway.says("not on the record, nor in force", 1).await;
+    gateway.skill_is("samples/release-notes", "pending").await;
+    assert_eq!(gateway.host().uris().await, [""; 0]);
+    witness.start().await;
+    gateway.skill_is("samples/release-notes", "approved").await;
+    gateway.finish().await;
+}
