@@ -52,7 +52,6 @@ pub(super) struct Witnessing {
     witnesses: Vec<Witness>,
     quorum: usize,
     mode: WitnessMode,
-    client: reqwest::Client,
     /// Held for a look.
     state: Mutex<State>,
     /// Somebody waits for cosignatures.
@@ -63,9 +62,43 @@ pub(super) struct Witnessing {
     has_begun: AtomicBool,
 }
 
+#[derive(Clone)]
 struct Witness {
     key: VerifierKey,
     url: Url,
+    client: reqwest::Client,
+}
+
+impl Witness {
+    fn new(config: &config::Witness) -> Result<Self, Error> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(PATIENCE)
+            .timeout(PATIENCE)
+            .redirect(reqwest::redirect::Policy::none())
+            .build();
+        Ok(Self {
+            key: config.key.clone(),
+            url: prefix(&config.url),
+            client: client.map_err(|error| Error::Task(error.to_string()))?,
+        })
+    }
+
+    async fn send(&self, request: &AddCheckpoint) -> Result<(StatusCode, Vec<u8>), Failed> {
+        let mut response = self
+            .client
+            .post(self.url.clone())
+            .body(request.to_text())
+            .send()
+            .await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_CHECKPOINT_BYTES {
+                return Err(Failed::Endless);
+            }
+        }
+        Ok((response.status(), body))
+    }
 }
 
 /// What is known of the witnesses, in their order.
@@ -131,16 +164,7 @@ enum Failed {
 impl Witnessing {
     /// The witnesses that the configuration names; what the store has of them counts.
     pub(super) fn new(config: &config::Audit, store: &Store) -> Result<Self, Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(PATIENCE)
-            .timeout(PATIENCE)
-            .redirect(reqwest::redirect::Policy::none())
-            .build();
-        let witness = |witness: &config::Witness| Witness {
-            key: witness.key.clone(),
-            url: prefix(&witness.url),
-        };
-        let witnesses: Vec<_> = config.witnesses.iter().map(witness).collect();
+        let witnesses: Vec<_> = config.witnesses.iter().map(Witness::new).collect::<Result<_, _>>()?;
         let collected = store.cosigned();
         let standing = |witness: &Witness| {
             let kept = collected.as_ref().filter(|kept| kept.verify(&witness.key).is_ok());
@@ -156,7 +180,6 @@ impl Witnessing {
             witnesses,
             quorum: config.witness_quorum,
             mode: config.witness_mode,
-            client: client.map_err(|error| Error::Task(error.to_string()))?,
             state: Mutex::new(State { standings, collected }),
             hurry: Notify::new(),
             said: watch::Sender::new(0),
@@ -259,14 +282,14 @@ impl Witnessing {
     async fn offer(&self, at: usize, store: &Store, offered: &SignedCheckpoint) -> Result<Vec<u8>, Failed> {
         let size = offered.checkpoint().size;
         for _ in 0..2 {
-            let (url, seen) = {
+            let (witness, seen) = {
                 let state = self.state.lock();
                 let (witness, standing) = self
                     .witnesses
                     .get(at)
                     .zip(state.standings.get(at))
                     .ok_or(Failed::Nonsense)?;
-                (witness.url.clone(), standing.seen)
+                (witness.clone(), standing.seen)
             };
             if seen > size {
                 return Err(Failed::Ahead {
@@ -280,7 +303,7 @@ impl Witnessing {
                 proof,
                 checkpoint: offered.clone(),
             };
-            let (status, body) = tokio::time::timeout(PATIENCE, self.send(url, &request))
+            let (status, body) = tokio::time::timeout(PATIENCE, witness.send(&request))
                 .await
                 .map_err(|_elapsed| Failed::Slow)??;
             match status {
@@ -297,18 +320,6 @@ impl Witnessing {
             }
         }
         Err(Failed::Nonsense)
-    }
-
-    async fn send(&self, url: Url, request: &AddCheckpoint) -> Result<(StatusCode, Vec<u8>), Failed> {
-        let mut response = self.client.post(url).body(request.to_text()).send().await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_CHECKPOINT_BYTES {
-                return Err(Failed::Endless);
-            }
-        }
-        Ok((response.status(), body))
     }
 }
 

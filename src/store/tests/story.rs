@@ -278,7 +278,7 @@ impl Model {
         let mut found = Vec::new();
         let replayed = store.replay(&mut |_, leaf| {
             // Those about tokens and segments of deliveries come by other steps, or by a start.
-            if leaf.event.skill().is_some() {
+            if leaf.event.skill().is_some() || matches!(leaf.event, Event::KeyRotated { .. }) {
                 found.push(leaf.clone());
             }
         });
