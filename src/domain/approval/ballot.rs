@@ -57,6 +57,11 @@ impl Votes {
         self.0.push((leaf, actor.clone()));
     }
 
+    /// Says whether nobody gave their word.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What it was about is over.
     pub(super) fn end(&mut self) {
         self.0.clear();

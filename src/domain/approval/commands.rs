@@ -259,7 +259,7 @@ impl OriginRecord {
         }))
     }
 
-    /// The leaf that denies `set`, which must have been seen; none when it is denied already.
+    /// The leaf that denies `set`, which must have been seen; none when it is denied already and nobody wants it otherwise.
     ///
     /// # Errors
     ///
@@ -267,9 +267,14 @@ impl OriginRecord {
     pub fn deny(&self, skill: &SkillKey, set: SetId) -> Result<Option<Event>, Refusal> {
         let record = self.skill(&skill.uri).ok_or(Refusal::Unknown)?;
         match record.verdicts.get(&set) {
-            Some(Verdict::Denied) => Ok(None),
+            Some(Verdict::Denied) if record.votes.is_empty() => Ok(None),
             Some(
-                Verdict::Undecided | Verdict::Approved(_) | Verdict::Revoked | Verdict::Expired | Verdict::Changed,
+                Verdict::Undecided
+                | Verdict::Approved(_)
+                | Verdict::Denied
+                | Verdict::Revoked
+                | Verdict::Expired
+                | Verdict::Changed,
             ) => Ok(Some(Event::Denied {
                 skill: skill.clone(),
                 set,

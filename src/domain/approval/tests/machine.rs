@@ -252,8 +252,8 @@ fn take(step: &Step, log: &mut Log, naive: &mut Naive) {
         Step::Deny(n) => {
             let event = log.origin().deny(&skill(), set(*n));
             assert_eq!(event.is_ok(), naive.ever_seen.contains(n));
-            if let Ok(Some(event)) = event {
-                append(log, event);
+            if let Ok(event) = event {
+                event.into_iter().for_each(|event| append(log, event));
                 naive.approved = naive.approved.filter(|(set, _)| set != n);
                 naive.denied.insert(*n);
                 naive.wants_set.clear();

@@ -407,6 +407,18 @@ fn whatever_ends_what_was_voted_for_ends_the_votes() {
 }
 
 #[test]
+fn a_second_no_ends_the_votes_that_came_after_the_first() {
+    let mut log = Log::with_origin();
+    log.see(1, OnChange::Suspend);
+    for _ in 0..2 {
+        log.append(log.origin().deny(&skill(), set(1)).unwrap().unwrap());
+        assert_eq!(log.origin().deny(&skill(), set(1)), Ok(None));
+        let outcome = log.vote(1, "ada", 2, &["ada", "bob"]).unwrap();
+        assert!(matches!(outcome, VoteOutcome::Voted(Some(_), told) if told == tally(1, false)));
+    }
+}
+
+#[test]
 fn who_is_listed_no_more_counts_no_more() {
     let mut log = Log::with_origin();
     log.see(1, OnChange::Suspend);
