@@ -363,10 +363,10 @@ async fn a_second_writer_on_a_copy_is_noticed_by_the_witness() {
     let (mut gateway, _witness) = witnessed().await;
     let mut copy = gateway.copied();
     gateway.start().await;
-    // A second one on the very same folder does not even start; on a copy it does.
-    copy.start().await;
     gateway.approve("samples/release-notes").await;
     wait_for_witness(&gateway, |witness| witness["lacking_since"].is_null()).await;
+    // A second one on the very same folder does not even start; on a copy it does.
+    copy.start().await;
     copy.approve("samples/incident-review").await;
     copy.cli(&["revoke", "samples/incident-review"]).await.expect(0);
     let why = wait_for_witness(&copy, |witness| witness["error"].is_string()).await;
