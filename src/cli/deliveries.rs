@@ -104,6 +104,7 @@ fn line(item: Value) -> Result<String, Failure> {
         delivery.uri,
         digest,
         delivery.source.map(|source| source.to_string()),
+        delivery.would.map(|state| format!("on trial, else held: {state}")),
     ];
     let words: Vec<_> = words.into_iter().flatten().map(|word| plain(&word)).collect();
     Ok(format!("{}\n", words.join("  ")))

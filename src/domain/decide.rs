@@ -43,6 +43,16 @@ pub enum Held {
     NotStored,
 }
 
+impl Held {
+    /// The state, where it is that alone.
+    pub fn state(self) -> Option<SkillState> {
+        match self {
+            Self::State(state) => Some(state),
+            Self::AddressMoved | Self::TrustDenied | Self::Stale | Self::NotStored | Self::Recalled => None,
+        }
+    }
+}
+
 /// The right to serve one set of one skill: by an approval, or while a trial lasts. Only [`decide`] makes one.
 #[derive(Clone, Debug)]
 pub struct ServePermit {

@@ -14,6 +14,7 @@ use sha2::Digest as _;
 use sha2::Sha256;
 use thiserror::Error;
 
+use super::approval::SkillState;
 use super::digest::Digest;
 use super::label::Label;
 use super::limits::MAX_URI_BYTES;
@@ -60,6 +61,9 @@ pub struct Delivery {
     /// Where the file came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// The state for which it would have been held, had no trial let it through (`observe`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would: Option<SkillState>,
 }
 
 /// An address that hosts ask at: `/mcp`, or `/mcp/<label>`.
@@ -320,6 +324,7 @@ mod tests {
             page: None,
             outcome: Outcome::Delivered,
             source: Some(Source::Memory),
+            would: None,
         }
     }
 

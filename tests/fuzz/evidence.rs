@@ -1,9 +1,11 @@
-//! What strangers send of the record: checkpoints, proofs, requests to a witness, names of tiles and keys. What reads writes
-//! the same bytes again, and nothing that is not signed counts.
+//! What strangers send of the record: checkpoints, proofs, attestations, requests to a witness, names of tiles and keys, lock
+//! files. What reads writes the same bytes again, and nothing that is not signed counts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use portcullis::domain::Lock;
 use portcullis::domain::audit::AddCheckpoint;
+use portcullis::domain::audit::Envelope;
 use portcullis::domain::audit::Proof;
 use portcullis::domain::audit::Refused;
 use portcullis::domain::audit::Seen;
@@ -28,7 +30,10 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(request) = AddCheckpoint::parse(bytes) {
         assert_eq!(request.to_text(), bytes);
         let judged = request.judge(std::slice::from_ref(&key), Seen::default());
-        assert!(matches!(judged, Err(Refused::Unsigned | Refused::UnknownLog)), "{judged:?}");
+        assert!(
+            matches!(judged, Err(Refused::Unsigned | Refused::UnknownLog)),
+            "{judged:?}"
+        );
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(name) = text.parse::<TileName>() {
@@ -37,5 +42,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(key) = text.parse::<VerifierKey>() {
         assert_eq!(key.to_string(), text);
+    }
+    if let Ok(envelope) = serde_json::from_str::<Envelope>(text) {
+        assert!(envelope.check(&key).is_err());
+    }
+    if let Ok(lock) = Lock::parse(text) {
+        let again = Lock::parse(&lock.to_text()).expect("what is written reads");
+        assert_eq!(again, lock);
     }
 });

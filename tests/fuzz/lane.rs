@@ -20,6 +20,7 @@ use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use portcullis::clock::Clock;
 use portcullis::config::Config;
+use portcullis::gateway::Approving;
 use portcullis::gateway::By;
 use portcullis::gateway::Caller;
 use portcullis::gateway::Gateway;
@@ -37,7 +38,7 @@ use tower::ServiceExt as _;
 const HELD: &str = "words-that-nobody-approved";
 
 /// Configured, with one skill approved and one held.
-const CONFIG: &str = "[log]\nlevel = \"error\"\n[store]\ndata_dir = \"data\"\nallow_unsafe_location = true\n\
+const CONFIG: &str = "[log]\nlevel = \"error\"\n[store]\ndata_dir = \"data\"\nallow_unsafe_location = true\n[audit]\ndeliveries = false\n\
                       [[origin]]\nlabel = \"acme\"\ndir = \"skills\"\n";
 
 static HERE: LazyLock<Here> = LazyLock::new(Here::new);
@@ -154,10 +155,12 @@ async fn open(folder: &Path) -> Router {
         .find(|skill| skill.uri.contains("read-me"))
         .expect("it is seen");
     let key = portcullis::gateway::parse_skill("acme/read-me").expect("a skill");
-    gateway
-        .approve(&by, &key, skill.set.expect("it has a set"), None)
-        .await
-        .expect("it is approved");
+    let wanted = Approving {
+        set: skill.set.expect("it has a set"),
+        expires: None,
+        reviewed: None,
+    };
+    gateway.approve(&by, &key, wanted).await.expect("it is approved");
     let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
-    server::router(&gateway, &config.server, &labels)
+    server::router(&gateway, &config.server, &labels, Router::new())
 }

@@ -276,6 +276,9 @@ async fn a_trial_serves_what_merely_waits_until_it_is_over() {
     let meta = &read.result()["_meta"];
     assert_eq!(meta["dev.portcullis/observed"], true);
     assert_eq!(meta.get("dev.portcullis/approval"), None);
+    let delivered = gateway.cli(&["audit", "deliveries", "--json"]).await.expect(0).json();
+    let read = delivered.as_array().unwrap().last().unwrap();
+    assert_eq!((&read["method"], &read["would"]), (&"read".into(), &"pending".into()));
     let health = gateway.cli(&["health", "--json"]).await.expect(0).json();
     assert_eq!(
         (&health["trials"][0]["label"], &health["trials"][0]["skills"]),

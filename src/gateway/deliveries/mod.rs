@@ -25,11 +25,13 @@ use crate::config::Audit;
 use crate::domain::Delivery;
 use crate::domain::Digest;
 use crate::domain::Endpoint;
+use crate::domain::Held;
 use crate::domain::Label;
 use crate::domain::Listed;
 use crate::domain::Method;
 use crate::domain::Outcome;
 use crate::domain::Page;
+use crate::domain::ServePermit;
 use crate::domain::SkillKey;
 use crate::domain::Source;
 use crate::domain::Timestamp;
@@ -568,6 +570,7 @@ fn delivery_of(time: Timestamp, caller: String, asked: Asked) -> Delivery {
         page: None,
         outcome: asked.outcome,
         source,
+        would: permit.and_then(ServePermit::would_hold).and_then(Held::state),
     }
 }
 

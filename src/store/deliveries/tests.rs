@@ -87,6 +87,7 @@ fn delivery(number: u64) -> NewDelivery {
         page: None,
         outcome: Outcome::Delivered,
         source: Some(Source::Memory),
+        would: None,
     };
     let listed = |number| Listed {
         skill: skill(number),

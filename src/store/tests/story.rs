@@ -166,6 +166,7 @@ fn delivery(time: Timestamp) -> NewDelivery {
         page: None,
         outcome: Outcome::Delivered,
         source: Some(Source::Memory),
+        would: None,
     };
     NewDelivery { delivery, page: None }
 }
