@@ -59,8 +59,11 @@ impl Story {
             }
         }
         drop(store);
+        let done = watch.take_record();
+        // Tiles and head follow what was acknowledged, the last ones while the store is closed.
+        marks.push((done.len(), model));
         Self {
-            done: watch.take_record(),
+            done,
             marks,
             root,
             indexes,
