@@ -101,9 +101,9 @@ pub(super) enum Act {
     },
     /// List decisions and go on as they are made.
     Follow(Wanted),
-    /// Destroy the name behind a person's commitment; the log goes on verifying.
+    /// Destroy the name behind a commitment; the record goes on verifying.
     Forget {
-        /// As `audit log` names them.
+        /// A person, a token's name or id, or an address.
         person: String,
     },
 }

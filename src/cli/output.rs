@@ -378,8 +378,10 @@ impl Output {
     }
 
     pub(super) fn forgotten(&self, value: &Value) -> Printed {
-        self.print(value, |Forgotten { person }: Forgotten| {
-            format!("forgotten; the log calls them {person} and nothing says who that was\n")
+        self.print(value, |Forgotten { people }: Forgotten| {
+            let line =
+                |person: &String| format!("forgotten: the record says {person}, and nothing says who that was\n");
+            people.iter().map(line).collect()
         })?;
         Ok(ExitCode::SUCCESS)
     }

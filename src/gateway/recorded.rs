@@ -7,10 +7,10 @@ use super::By;
 use super::Error;
 use super::Gateway;
 use super::Who;
+use super::caller::is_called;
 use crate::domain::Label;
 use crate::domain::SkillKey;
 use crate::domain::Timestamp;
-use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
 use crate::domain::audit::Leaf;
 use crate::domain::audit::clip;
@@ -60,11 +60,11 @@ pub struct SomeLeaves {
     pub is_end: bool,
 }
 
-/// A person whose name left the record.
+/// Whose name left the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// What the log goes on calling them.
-    pub person: String,
+    /// What the record goes on calling them.
+    pub people: Vec<String>,
 }
 
 impl LeafFilter {
@@ -118,22 +118,26 @@ impl Gateway {
         }
     }
 
-    /// Destroys what opens the commitment to a person: the record stays whole and no longer says who it was. Durable
-    /// before it is done, so that it is finished by the next start if this one is cut short.
+    /// Destroys what opens the commitments to whoever is called so: a person, the tokens of a name, an address. The record
+    /// stays whole and no longer says who it was. Durable before it is done, so that the next start finishes what is cut short.
     ///
     /// # Errors
     ///
-    /// [`Error::NoPerson`] when nobody of this name is on the record; [`Error::Store`] when it cannot be recorded.
-    pub async fn forget(&self, by: &By, name: &str) -> Result<Forgotten, Error> {
-        let person = match self.0.store.known_person(name) {
-            Some(Actor::Person(commitment)) => commitment,
-            Some(Actor::Gateway) | None => return Err(Error::NoPerson(name.to_owned())),
-        };
-        let forgotten = Event::Forgotten { person: person.clone() };
-        self.0.record(by, vec![forgotten]).await?;
-        let commitment = person.clone();
-        self.0.on_disk(move |store| store.forget_person(&commitment)).await?;
-        Ok(Forgotten { person })
+    /// [`Error::NoPerson`] when nobody is called so on the record; [`Error::Store`] when it cannot be recorded.
+    pub async fn forget(&self, by: &By, who: &str) -> Result<Forgotten, Error> {
+        let people = self.0.store.people().into_iter();
+        let called = people.filter(|(_, name)| is_called(name, who));
+        let mut commitments: Vec<_> = called.map(|(commitment, _)| commitment).collect();
+        if commitments.is_empty() {
+            return Err(Error::NoPerson(who.to_owned()));
+        }
+        commitments.sort();
+        let forgotten = |person: &String| Event::Forgotten { person: person.clone() };
+        self.0.record(by, commitments.iter().map(forgotten).collect()).await?;
+        let gone = commitments.clone();
+        let destroy = move |store: &Store| gone.iter().try_for_each(|person| store.forget_person(person));
+        self.0.on_disk(destroy).await?;
+        Ok(Forgotten { people: commitments })
     }
 }
 

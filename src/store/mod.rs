@@ -524,11 +524,6 @@ impl Store {
         self.0.people.actor(name)
     }
 
-    /// The commitment by which the log names a person already.
-    pub fn known_person(&self, name: &str) -> Option<Actor> {
-        self.0.people.known(name)
-    }
-
     /// Destroys what opens a commitment; the log still verifies.
     ///
     /// # Errors

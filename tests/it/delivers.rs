@@ -385,3 +385,19 @@ async fn an_orderly_end_seals_everything() {
     assert_eq!(deliveries(&gateway, &[]).await.len(), 50);
     gateway.finish().await;
 }
+
+#[tokio::test]
+async fn a_caller_is_forgotten_by_its_address_and_what_it_received_stays() {
+    let (_origin, gateway, _) = gateway(Setup::new()).await;
+    gateway.host().read(FILE).await.result();
+    let before = deliveries(&gateway, &["--who", "127.0.0.1"]).await;
+    assert_eq!(before.len(), 1);
+    gateway.cli(&["audit", "forget", "127.0.0.1"]).await.expect(0);
+    assert!(deliveries(&gateway, &["--who", "127.0.0.1"]).await.is_empty());
+    let after = deliveries(&gateway, &[]).await;
+    assert_eq!(
+        (&after[0]["caller"], &after[0]["name"]),
+        (&before[0]["caller"], &Value::Null)
+    );
+    gateway.finish().await;
+}
