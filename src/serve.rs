@@ -129,6 +129,7 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     }
     // Whatever answers from here on finds no place on the record, and is refused.
     gateway.close_deliveries().await;
+    gateway.close_origins().await;
     let drained = shutdown.drain(DRAIN).await;
     if !drained.all {
         tracing::warn!(left = drained.left, "ended before everything had come to its end");

@@ -1,22 +1,34 @@
-//! TLS towards hosts: certificate and key from files, by rustls.
+//! TLS towards hosts: certificate and key from files; towards origins: whom to trust. By rustls.
 //!
-//! Imports nothing of ours. The one cryptography provider is ring; towards origins, reqwest finds it as the process-wide
-//! default. No setting switches a check off.
+//! Imports nothing of ours. The one cryptography provider is ring. No setting switches a check off; towards origins, the
+//! checks are rustls's own, and only the words for a certificate that fails them are ours.
 
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::CertificateError;
+use rustls::ClientConfig;
+use rustls::DigitallySignedStruct;
+use rustls::OtherError;
+use rustls::RootCertStore;
 use rustls::ServerConfig;
+use rustls::SignatureScheme;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::danger::ServerCertVerified;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::ServerName;
+use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem;
 use rustls::pki_types::pem::PemObject as _;
 use thiserror::Error;
 
-/// Protocols offered to hosts, the wanted one first (RFC 7301).
-const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// Versions of HTTP that are offered, the wanted one first (RFC 7301).
+pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Why there is no TLS.
 #[derive(Debug, Error)]
@@ -58,6 +70,28 @@ pub enum Error {
     },
 }
 
+/// Why an origin's certificate authority cannot be used.
+#[derive(Debug, Error)]
+pub enum AuthorityError {
+    /// It is no PEM.
+    #[error("the certificate authority cannot be read: {0}")]
+    Unreadable(#[from] pem::Error),
+    /// It is PEM without a certificate, or one that cannot be trusted.
+    #[error("the certificate authority holds no certificate that can be trusted")]
+    Nothing,
+    /// There is no list of trusted authorities.
+    #[error("there is nobody to trust: {0}")]
+    Nobody(String),
+}
+
+/// A certificate that is not trusted, in words that help.
+#[derive(Debug, Error)]
+#[error("certificate not trusted, issuer {issuer}: {reason}")]
+struct Untrusted {
+    issuer: String,
+    reason: String,
+}
+
 /// Makes ring the provider for whoever asks for none. Must run before the first connection; a second call changes nothing.
 pub fn install_provider() {
     // The error says only that there is one already.
@@ -85,6 +119,114 @@ pub fn server_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error
         .map_err(pair)?;
     config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
     Ok(Arc::new(config))
+}
+
+/// The TLS side of a connection to an origin: TLS 1.2 and 1.3, and the protocols of `alpn` inside.
+///
+/// Trusted is who the certificates in `ca` (PEM) vouch for, without it whom the system trusts (or the files that
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` name).
+///
+/// # Errors
+///
+/// See [`AuthorityError`]. None of them quotes what is in the file.
+pub fn client_config(ca: Option<&[u8]>, alpn: &[&[u8]]) -> Result<ClientConfig, AuthorityError> {
+    let provider = Arc::new(ring::default_provider());
+    let nobody = |why: &dyn std::fmt::Display| AuthorityError::Nobody(why.to_string());
+    let checks: Arc<dyn ServerCertVerifier> = match ca {
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                roots.add(certificate?).map_err(|_| AuthorityError::Nothing)?;
+            }
+            if roots.is_empty() {
+                return Err(AuthorityError::Nothing);
+            }
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| nobody(&error))?
+        }
+        None => Arc::new(
+            rustls_platform_verifier::Verifier::new(Arc::clone(&provider)).map_err(|error| nobody(&error))?,
+        ),
+    };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| nobody(&error))?
+        // Not dangerous: it hands every question on, and gives the answer back.
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(InWords(checks)))
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(config)
+}
+
+/// Checks that say who issued a certificate that fails them.
+#[derive(Debug)]
+struct InWords(Arc<dyn ServerCertVerifier>);
+
+impl ServerCertVerifier for InWords {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.0
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            .map_err(|error| match error {
+                rustls::Error::InvalidCertificate(why) => {
+                    let untrusted = Untrusted {
+                        issuer: issuer_of(end_entity),
+                        reason: reason_of(&why),
+                    };
+                    CertificateError::Other(OtherError(Arc::new(untrusted))).into()
+                }
+                other => other,
+            })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Characters of an issuer's name that are told of.
+const MAX_ISSUER: usize = 200;
+
+/// Who issued a certificate, as it says itself.
+fn issuer_of(certificate: &CertificateDer<'_>) -> String {
+    x509_parser::parse_x509_certificate(certificate).map_or_else(
+        |_| "unknown".to_owned(),
+        |(_, read)| format!("{:?}", read.issuer().to_string().chars().take(MAX_ISSUER).collect::<String>()),
+    )
+}
+
+/// Why a certificate failed.
+fn reason_of(error: &CertificateError) -> String {
+    if *error == CertificateError::UnknownIssuer {
+        return "nobody vouches for it who is trusted here; a private authority goes into ca".to_owned();
+    }
+    error.to_string()
 }
 
 /// Reads every certificate of a PEM file; at least one.

@@ -27,7 +27,7 @@ pub use people::{People, Person, PersonName};
 pub use problem::{Invalid, Problem};
 pub use secret::Secret;
 pub use shape::{
-    Address, Admin, Auth, Config, HostName, Level, Log, LogFormat, OriginConfig, Repair, Server, SocketFor, Store,
+    Address, Admin, Auth, Config, HostName, Level, Log, LogFormat, OriginConfig, Program, Repair, Server, SocketFor, Store,
     TlsFiles, WebOrigin,
 };
 

@@ -13,6 +13,7 @@ use super::read::MOMENT;
 use super::secret::Secret;
 use super::shape::Address;
 use super::shape::OriginConfig;
+use super::shape::Program;
 use super::shape::Repair;
 use super::sources::Sources;
 use super::value;
@@ -32,7 +33,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The usual bound on a whole listing or the fetch of one file.
 const TOTAL: Duration = Duration::from_secs(60);
 
-/// Header fields that belong to one connection or to the transport, beside those that begin with `mcp-`.
+/// Header fields that belong to one connection or to the transport, beside those that begin with `mcp-` or `sec-websocket-`.
 const TRANSPORT_HEADERS: [&str; 17] = [
     "accept",
     "accept-encoding",
@@ -64,6 +65,7 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
     let connect_timeout = wait("connect_timeout", CONNECT_TIMEOUT);
     let headers = headers(section, sources);
     let ca = section.read("ca", |v| sources.path(v));
+    let env = variables(section, sources);
     let repair = section
         .list("repair", value::word(&[("size", Repair::Size)]))
         .unwrap_or_default();
@@ -78,29 +80,69 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
         total,
         headers,
         ca,
+        env,
         repair,
         policy,
     })
 }
 
-/// `url` or `dir`: exactly one. A folder has no use for what belongs to a connection.
+/// The kinds of address, and the keys that go with each of them alone.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("url", &["headers", "ca", "connect_timeout"]),
+    ("command", &["env", "cwd"]),
+    ("dir", &[]),
+];
+
+/// `url`, `command` or `dir`: exactly one. What belongs to another kind is of no use.
 fn origin_address(section: &Section<'_>, sources: &Sources<'_>) -> Option<Address> {
-    let url = section.read("url", value::http_url).map(Address::Http);
+    let url = section.read("url", value::origin_url);
+    let command = section.list("command", value::word_of_command);
+    let cwd = section.read("cwd", |v| sources.path(v));
     let dir = section.read("dir", |v| sources.path(v)).map(Address::Folder);
-    match (section.has("url"), section.has("dir")) {
-        (true, true) => section.problem("dir", "stands beside url; an origin has one address".to_owned()),
-        (false, false) => section.problem("url", "is missing; an origin has a url or a dir".to_owned()),
-        (true, false) => {}
-        (false, true) => {
-            for key in ["headers", "ca", "connect_timeout"]
-                .into_iter()
-                .filter(|key| section.has(key))
-            {
-                section.problem(key, "goes with url; a folder is not connected to".to_owned());
+    let written: Vec<_> = KINDS.into_iter().filter(|(kind, _)| section.has(kind)).collect();
+    match written.as_slice() {
+        [] => section.problem("url", "is missing; an origin has a url, a command or a dir".to_owned()),
+        [(kind, _)] => {
+            let others = KINDS.iter().filter(|(other, _)| other != kind);
+            for (other, key) in others.flat_map(|(other, keys)| keys.iter().map(move |key| (other, key))) {
+                if section.has(key) {
+                    section.problem(key, format!("goes with {other}, not with {kind}"));
+                }
+            }
+        }
+        [(first, _), others @ ..] => {
+            for (other, _) in others {
+                section.problem(other, format!("stands beside {first}; an origin has one address"));
             }
         }
     }
-    url.or(dir)
+    let program = command.filter(|_| section.has("command")).and_then(|command| {
+        if command.is_empty() {
+            section.problem("command", "is empty; it begins with a program".to_owned());
+            return None;
+        }
+        let has_own_cwd = cwd.is_some();
+        Some(Address::Program(Program {
+            command,
+            cwd: cwd.unwrap_or_else(|| sources.folder.to_owned()),
+            has_own_cwd,
+        }))
+    });
+    url.or(program).or(dir)
+}
+
+/// The variables that an origin's program is given, with their secrets looked up.
+fn variables(section: &Section<'_>, sources: &Sources<'_>) -> Vec<(String, Secret)> {
+    section.entries("env", |name, written| {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err("is not the name of a variable".to_owned());
+        }
+        let secret = sources.secret(written)?;
+        if secret.expose().contains('\0') {
+            return Err("has a value that no variable can have".to_owned());
+        }
+        Ok((name.to_owned(), secret))
+    })
 }
 
 /// The header fields of an origin, with their secrets looked up.
@@ -123,7 +165,9 @@ fn header_name(written: &str) -> Result<HeaderName, String> {
     let name: HeaderName = written
         .parse()
         .map_err(|_| "is not the name of a header field".to_owned())?;
-    if name.as_str().starts_with("mcp-") || TRANSPORT_HEADERS.contains(&name.as_str()) {
+    if name.as_str().starts_with("mcp-")
+        || name.as_str().starts_with("sec-websocket-")
+        || TRANSPORT_HEADERS.contains(&name.as_str()) {
         return Err("is set by the gateway itself".to_owned());
     }
     Ok(name)

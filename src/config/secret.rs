@@ -13,6 +13,13 @@ impl Secret {
     }
 }
 
+#[cfg(test)]
+impl From<&str> for Secret {
+    fn from(secret: &str) -> Self {
+        Self(secret.into())
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")

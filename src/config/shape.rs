@@ -166,6 +166,9 @@ pub struct OriginConfig {
     pub headers: Vec<(HeaderName, Secret)>,
     /// PEM file with the certificate authority to trust instead of the system's.
     pub ca: Option<PathBuf>,
+    /// Variables that are set for its program alone.
+    #[serde(serialize_with = "names_alone")]
+    pub env: Vec<(String, Secret)>,
     /// What is put right although the extension requires it of the origin.
     pub repair: Vec<Repair>,
     /// What it says of its skills.
@@ -178,8 +181,24 @@ pub enum Address {
     /// An MCP server over Streamable HTTP: `http` or `https`, without user, password and fragment.
     #[serde(serialize_with = "as_text")]
     Http(Url),
+    /// An MCP server over a WebSocket: `ws` or `wss`, without user, password and fragment.
+    #[serde(serialize_with = "as_text")]
+    WebSocket(Url),
+    /// An MCP server that the gateway runs itself and speaks with over standard input and output.
+    Program(Program),
     /// A folder of skills, as an absolute path.
     Folder(PathBuf),
+}
+
+/// A program that is an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// The program and its arguments, none of which is a secret; at least one.
+    pub command: Vec<String>,
+    /// Where it runs, as an absolute path: the folder of the file unless that says otherwise.
+    pub cwd: PathBuf,
+    /// Whether the file says otherwise.
+    pub has_own_cwd: bool,
 }
 
 /// A departure from the extension that the gateway makes good by its own work (design §4).
@@ -242,13 +261,34 @@ impl Admin {
 }
 
 impl OriginConfig {
-    /// The address as text, for the origin's fingerprint (design §7): the URL, or the absolute path of the folder. It
-    /// holds no secret, since those stand in `headers` only.
+    /// The address as text, for the origin's fingerprint (design §7): the URL, the command line, or the absolute path of
+    /// the folder. It holds no secret, since those stand in `headers` and `env` only.
     pub fn fingerprint_text(&self) -> String {
         match &self.address {
-            Address::Http(url) => url.as_str().to_owned(),
+            Address::Http(url) | Address::WebSocket(url) => url.as_str().to_owned(),
+            Address::Program(program) => program.line(),
             Address::Folder(path) => path.display().to_string(),
         }
+    }
+}
+
+impl Program {
+    /// The command as a line that no folder, no URL and no other command has: what is not plain stands in quotes.
+    fn line(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
+        let quoted = |word: &str| {
+            if !word.is_empty() && word.chars().all(is_plain) {
+                word.to_owned()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        };
+        let words: Vec<_> = self.command.iter().map(|word| quoted(word)).collect();
+        let mut line = format!("run {}", words.join(" "));
+        if self.has_own_cwd {
+            line.push_str(&format!(" in {}", quoted(&self.cwd.display().to_string())));
+        }
+        line
     }
 }
 
@@ -267,8 +307,8 @@ impl WebOrigin {
 }
 
 /// A configuration that is told of has its secrets left out: not even their digests could be guessed at.
-fn names_alone<S: Serializer>(headers: &[(HeaderName, Secret)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(headers.iter().map(|(name, _)| name.as_str()))
+fn names_alone<N: AsRef<str>, S: Serializer>(secrets: &[(N, Secret)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(secrets.iter().map(|(name, _)| name.as_ref()))
 }
 
 /// Writes a value as it prints itself.

@@ -12,6 +12,7 @@ use reqwest::Url;
 use toml::de::DeValue;
 
 use super::file::wanted;
+use super::shape::Address;
 use super::shape::HostName;
 use super::shape::WebOrigin;
 use crate::domain::Label;
@@ -113,13 +114,30 @@ where
     }
 }
 
-/// A web address of an origin: `http` or `https`, a host, and neither user, password nor fragment.
-///
-/// It is never quoted: what was pasted may hold a password.
+/// The address of an origin: over HTTP or a WebSocket, a host, and neither user, password nor fragment.
+pub(super) fn origin_url(value: &DeValue<'_>) -> Result<Address, String> {
+    let url = url(value, &["http", "https", "ws", "wss"])?;
+    Ok(match url.scheme() {
+        "ws" | "wss" => Address::WebSocket(url),
+        _ => Address::Http(url),
+    })
+}
+
+/// A web address: `http` or `https`, a host, and neither user, password nor fragment.
 pub(super) fn http_url(value: &DeValue<'_>) -> Result<Url, String> {
+    url(value, &["http", "https"])
+}
+
+/// A URL under one of these schemes. It is never quoted: what was pasted may hold a password.
+fn url(value: &DeValue<'_>, schemes: &[&str]) -> Result<Url, String> {
     let url = Url::parse(text(value)?).map_err(|why| format!("is not a URL: {why}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("begins with {}:; wanted http: or https:", url.scheme()));
+    if !schemes.contains(&url.scheme()) {
+        let wanted: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}:")).collect();
+        return Err(format!(
+            "begins with {}:; wanted {}",
+            url.scheme(),
+            wanted.join(" or ")
+        ));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("holds a user or a password; credentials belong into headers".to_owned());
@@ -128,6 +146,18 @@ pub(super) fn http_url(value: &DeValue<'_>) -> Result<Url, String> {
         return Err("has a fragment (#), which is never sent".to_owned());
     }
     Ok(url)
+}
+
+/// One word of a command line. It stands in the record and in lists of processes, so that no secret is put in.
+pub(super) fn word_of_command(value: &DeValue<'_>) -> Result<String, String> {
+    let word = text(value)?;
+    if word.contains('\0') {
+        return Err("holds a NUL, which no argument can".to_owned());
+    }
+    if word.contains("${env:") {
+        return Err("holds ${env:…}; a command line is seen by others, so secrets belong into env".to_owned());
+    }
+    Ok(word.to_owned())
 }
 
 /// A name that a request's `Host` may bear.

@@ -320,7 +320,7 @@ impl Gateway {
         let origins = config
             .origins
             .iter()
-            .map(|origin| Ok((origin.label.clone(), Origin::new(origin, &config.limits, mode)?)));
+            .map(|origin| Ok((origin.label.clone(), Origin::new(origin, &config.limits, mode, &shutdown)?)));
         let origins = origins.collect::<Result<BTreeMap<_, _>, Error>>()?;
         let (store, record) = open_store(&options, &clock).await?;
         let unrecorded = Arc::new(AtomicUsize::default());
@@ -378,6 +378,13 @@ impl Gateway {
         &self.0.limits
     }
 
+    /// Ends every origin's connection, for good.
+    pub async fn close_origins(&self) {
+        for origin in self.0.origins.values() {
+            origin.upstream.close().await;
+        }
+    }
+
     /// The end of the process, and the tasks it waits for.
     pub fn shutdown(&self) -> &Shutdown {
         &self.0.shutdown
@@ -425,35 +432,24 @@ impl Error {
 }
 
 impl Origin {
-    fn new(config: &OriginConfig, limits: &Limits, mode: Mode) -> Result<Self, Error> {
-        let label = || config.label.clone();
-        let (address, kind) = match &config.address {
-            config::Address::Folder(path) => (upstream::Address::Folder(path.clone()), "folder"),
-            config::Address::Http(url) => {
-                let ca = config.ca.as_ref().map(fs::read).transpose();
-                let ca = ca.map_err(|source| Error::Certificates { label: label(), source })?;
-                let headers = upstream::Headers::new(&config.headers);
-                (
-                    upstream::Address::Http {
-                        url: url.as_str().to_owned(),
-                        headers,
-                        ca,
-                    },
-                    "http",
-                )
-            }
+    fn new(config: &OriginConfig, limits: &Limits, mode: Mode, shutdown: &Shutdown) -> Result<Self, Error> {
+        let failed = |error| Error::Upstream {
+            label: config.label.clone(),
+            error,
         };
+        let (address, kind) = Self::address(config)?;
         let settings = upstream::Settings {
             address,
             connect_timeout: config.connect_timeout,
             timeout: config.timeout,
             total: config.total,
             limits: limits.clone(),
+            shutdown: shutdown.clone(),
         };
         let upstream = if mode.offline {
             Upstream::offline(&settings)
         } else {
-            Upstream::new(&settings).map_err(|error| Error::Upstream { label: label(), error })?
+            Upstream::new(&settings).map_err(failed)?
         };
         Ok(Self {
             upstream,
@@ -462,6 +458,37 @@ impl Origin {
             refresh: config.refresh,
             refresh_max: config.refresh_max,
             repair_size: config.repair.contains(&Repair::Size),
+        })
+    }
+
+    /// Where it is, and the word for what kind of address that is.
+    fn address(config: &OriginConfig) -> Result<(upstream::Address, &'static str), Error> {
+        let web = |url: &reqwest::Url| -> Result<_, Error> {
+            let ca = config.ca.as_ref().map(fs::read).transpose();
+            let ca = ca.map_err(|source| Error::Certificates {
+                label: config.label.clone(),
+                source,
+            })?;
+            Ok(upstream::Web {
+                url: url.as_str().to_owned(),
+                headers: upstream::Headers::new(&config.headers),
+                ca,
+            })
+        };
+        Ok(match &config.address {
+            config::Address::Folder(path) => (upstream::Address::Folder(path.clone()), "folder"),
+            config::Address::Http(url) => (upstream::Address::Http(web(url)?), "http"),
+            config::Address::WebSocket(url) => (upstream::Address::WebSocket(web(url)?), "websocket"),
+            config::Address::Program(program) => {
+                let program = upstream::Program {
+                    label: config.label.clone(),
+                    command: program.command.clone(),
+                    env: config.env.clone(),
+                    cwd: program.cwd.clone(),
+                    supervisor: upstream::own_program(),
+                };
+                (upstream::Address::Program(program), "stdio")
+            }
         })
     }
 }

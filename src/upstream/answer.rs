@@ -19,9 +19,6 @@ use crate::domain::Media;
 /// Characters of an origin's own words that are kept.
 const MAX_WORDS: usize = 200;
 
-/// JSON-RPC codes by which an origin says that it has no such thing: today's, and that of older revisions.
-const NOT_FOUND_CODES: [i64; 2] = [-32602, -32002];
-
 /// A JSON-RPC response whose result is still text.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<'a> {
@@ -46,13 +43,9 @@ pub(super) struct RpcError {
 
 impl From<RpcError> for Error {
     fn from(error: RpcError) -> Self {
-        if NOT_FOUND_CODES.contains(&error.code) {
-            Self::NotFound
-        } else {
-            Self::Rpc {
-                code: error.code,
-                message: error.message.chars().take(MAX_WORDS).collect(),
-            }
+        Self::Rpc {
+            code: error.code,
+            message: error.message.chars().take(MAX_WORDS).collect(),
         }
     }
 }
@@ -271,14 +264,5 @@ mod tests {
             panic!("an RPC error")
         };
         assert_eq!(message.len(), MAX_WORDS);
-        for code in NOT_FOUND_CODES {
-            assert_eq!(
-                Error::from(RpcError {
-                    code,
-                    message: String::new()
-                }),
-                Error::NotFound
-            );
-        }
     }
 }

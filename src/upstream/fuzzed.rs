@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use rmcp::model::RequestId;
 
 use super::Error;
 use super::answer;
@@ -22,7 +23,7 @@ pub async fn answer(status: u16, kind: &str, chunks: Vec<Bytes>, cap: u64) -> Re
     if let Ok(kind) = kind.parse() {
         response.headers_mut().insert(CONTENT_TYPE, kind);
     }
-    let text = tap::read(response.into(), "1", cap).await?;
+    let text = tap::read_any(response.into(), RequestId::Number(1), cap).await?;
     assert!(text.len() as u64 <= cap, "an answer is longer than it may be");
     let _parsed = [answer::page(&text).is_ok(), answer::entry(&text).is_ok()];
     let file = answer::file(&text, "skill://a/SKILL.md", Some(64))?;

@@ -5,19 +5,30 @@
 //! that a slow, dead or lying one costs nobody else anything (design §2.6). Start reading at [`Upstream`].
 
 mod answer;
+mod carrier;
 mod circuit;
+mod era;
 mod folder;
+mod framed;
 #[cfg(fuzzing)]
 pub mod fuzzed;
 mod http;
 mod listing;
+mod proxy;
+mod session;
+mod sink;
+mod skills;
+mod stdio;
+mod supervise;
 mod tap;
+mod websocket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -26,14 +37,20 @@ use crate::domain::Limits;
 use crate::domain::Media;
 use crate::domain::Resource;
 use crate::domain::SkillUri;
+use crate::shutdown::Shutdown;
 
+use carrier::Carrier;
 pub use circuit::Attempt;
 use circuit::Circuit;
 use folder::Folder;
 pub use http::Headers;
-use http::HttpOrigin;
 pub use listing::Listing;
 pub use listing::Shortfall;
+use session::Server;
+pub use stdio::Program;
+pub use stdio::own_program;
+pub use supervise::SUPERVISE;
+pub use supervise::supervise;
 
 /// Bytes of answers that one origin may have on their way to us at once: one file of the largest size in its widest
 /// spelling (`\u0000` for each byte) and some small ones.
@@ -55,22 +72,32 @@ pub struct Settings {
     pub total: Duration,
     /// Bounds on what it may send.
     pub limits: Limits,
+    /// The end of the process, which waits for what an origin's connection still has to do.
+    pub shutdown: Shutdown,
 }
 
 /// Where an origin is.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// A Streamable HTTP endpoint.
-    Http {
-        /// Its URL.
-        url: String,
-        /// Headers sent with every request, credentials among them.
-        headers: Headers,
-        /// Certificates (PEM) trusted for it instead of the system's.
-        ca: Option<Vec<u8>>,
-    },
+    Http(Web),
+    /// A WebSocket.
+    WebSocket(Web),
+    /// A program that we run.
+    Program(Program),
     /// A folder of skills.
     Folder(PathBuf),
+}
+
+/// Where an origin is that a network reaches.
+#[derive(Clone, Debug)]
+pub struct Web {
+    /// Its URL.
+    pub url: String,
+    /// Headers sent with every request, credentials among them.
+    pub headers: Headers,
+    /// Certificates (PEM) trusted for it instead of the system's.
+    pub ca: Option<Vec<u8>>,
 }
 
 /// One origin, as the gateway asks it. Cheap to clone.
@@ -88,10 +115,16 @@ struct Inner {
 }
 
 enum Transport {
-    Http(Box<HttpOrigin>),
+    Server(Box<Server>),
     Folder(Folder),
     /// `--offline`: not one socket is opened.
     Offline,
+}
+
+impl Transport {
+    fn server(carrier: Carrier, settings: &Settings) -> Self {
+        Self::Server(Box::new(Server::new(carrier, settings)))
+    }
 }
 
 /// What `skills/get` gave.
@@ -195,8 +228,10 @@ impl Upstream {
     /// [`Error::Unreachable`] when its certificates or headers cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let transport = match &settings.address {
-            Address::Http { .. } => Transport::Http(Box::new(HttpOrigin::new(settings)?)),
             Address::Folder(root) => Transport::Folder(Folder::new(root.clone())),
+            Address::Http(web) => Transport::server(Carrier::http(settings, web)?, settings),
+            Address::WebSocket(web) => Transport::server(Carrier::websocket(settings, web)?, settings),
+            Address::Program(program) => Transport::server(Carrier::program(settings, program), settings),
         };
         Ok(Self::over(transport, settings))
     }
@@ -222,9 +257,34 @@ impl Upstream {
     /// The protocol revision spoken with it, once that is known.
     pub fn era(&self) -> Option<String> {
         match &self.0.transport {
-            Transport::Http(origin) => origin.era(),
+            Transport::Server(server) => server.revision(),
             Transport::Folder(_) | Transport::Offline => None,
         }
+    }
+
+    /// Ends the connection for good; no other one is made.
+    pub async fn close(&self) {
+        match &self.0.transport {
+            Transport::Server(server) => server.close().await,
+            Transport::Folder(_) | Transport::Offline => {}
+        }
+    }
+
+    /// Sends any request of the protocol, and gives its result's text, which with its envelope has at most `cap` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`]; [`Error::Rpc`] holds the server's own code. A folder knows no method.
+    pub async fn ask(&self, method: &'static str, params: Value, cap: u64, attempt: Attempt) -> Result<String, Error> {
+        let timeout = self.0.timeout;
+        self.guarded(attempt, cap, timeout, async {
+            match &self.0.transport {
+                Transport::Server(server) => server.ask(method, params, cap, timeout).await,
+                Transport::Folder(_) => Err(Error::NoMethod(method)),
+                Transport::Offline => Err(Error::Offline),
+            }
+        })
+        .await
     }
 
     /// How long to wait before the next probe of an origin that is down.
@@ -246,9 +306,9 @@ impl Upstream {
         let inner = &self.0;
         let listing = self.guarded(attempt, inner.limits.answer_bytes as u64, inner.total, async {
             match &inner.transport {
-                Transport::Http(origin) => {
+                Transport::Server(server) => {
                     listing::walk(&inner.limits, inner.total, |cursor| {
-                        origin.list_page(cursor, inner.timeout)
+                        server.list_page(cursor, &inner.limits, inner.timeout)
                     })
                     .await
                 }
@@ -273,7 +333,7 @@ impl Upstream {
         let inner = &self.0;
         let got = self.guarded(attempt, inner.limits.answer_bytes as u64, inner.timeout, async {
             match &inner.transport {
-                Transport::Http(origin) => origin.get(skill, inner.timeout).await,
+                Transport::Server(server) => server.get(skill, &inner.limits, inner.timeout).await,
                 Transport::Folder(folder) => folder.get(skill).await,
                 Transport::Offline => Err(Error::Offline),
             }
@@ -295,10 +355,9 @@ impl Upstream {
         let cap = Limits::read_answer_bytes(resource.size);
         self.guarded(attempt, cap, inner.total, async {
             match &inner.transport {
-                Transport::Http(origin) => {
-                    origin
-                        .read(resource.uri.as_str(), Some(resource.size), inner.total)
-                        .await
+                Transport::Server(server) => {
+                    let (uri, size) = (resource.uri.as_str(), Some(resource.size));
+                    server.read(uri, size, cap, inner.total).await
                 }
                 Transport::Folder(folder) => folder.read(&resource.uri).await,
                 Transport::Offline => Err(Error::Offline),
@@ -317,7 +376,7 @@ impl Upstream {
         let cap = Limits::read_answer_bytes(inner.limits.skill_bytes);
         self.guarded(attempt, cap, inner.total, async {
             match &inner.transport {
-                Transport::Http(origin) => origin.read(uri.as_str(), None, inner.total).await,
+                Transport::Server(server) => server.read(uri.as_str(), None, cap, inner.total).await,
                 Transport::Folder(folder) => folder.read(uri).await,
                 Transport::Offline => Err(Error::Offline),
             }

@@ -1,8 +1,9 @@
 //! The HTTP client under the SDK's transport: it takes the text of answers to our own requests before the SDK types it.
 //!
-//! A request that carries a [`Sink`] in its extensions is posted here; its response's text goes into the sink, capped
-//! while it streams, and the SDK is told that an empty result came, so that ids, sessions and cancellation stay its own.
-//! Every other message goes through the SDK's client untouched; streams of what origins say unasked are not opened.
+//! A request that carries a [`Sink`] is posted here; its response's text goes into the sink, capped while it streams, and
+//! the SDK is told that an empty result came, so that ids, sessions and cancellation stay its own. What comes before the
+//! answer on an event stream (progress, log messages, requests) goes to the SDK as it is. Every other message goes through
+//! the SDK's client untouched; streams of what origins say unasked are not opened.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +13,14 @@ use ::http::HeaderValue;
 use ::http::StatusCode;
 use ::http::header::ACCEPT;
 use ::http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use futures_util::Stream;
 use futures_util::StreamExt as _;
+use futures_util::stream;
 use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use rmcp::model::ClientJsonRpcMessage;
-use rmcp::model::EmptyObject;
-use rmcp::model::GetExtensions as _;
 use rmcp::model::RequestId;
-use rmcp::model::ServerJsonRpcMessage;
-use rmcp::model::ServerResult;
 use rmcp::transport::streamable_http_client::StreamableHttpClient;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::transport::streamable_http_client::StreamableHttpPostResponse;
@@ -30,33 +30,16 @@ use sse_stream::Sse;
 use sse_stream::SseStream;
 
 use super::Error;
-use super::answer::Envelope;
+use super::sink::Sink;
+use super::sink::opened;
+use super::sink::over;
+use super::sink::text_of;
 
 /// The header that names a legacy session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Where the text of one answer goes.
-#[derive(Clone)]
-pub(super) struct Sink {
-    cap: u64,
-    /// Filled once, by whoever posts the request; held for a move.
-    answer: Arc<Mutex<Option<Result<String, Error>>>>,
-}
-
-impl Sink {
-    /// A sink for an answer of at most `cap` bytes.
-    pub(super) fn new(cap: u64) -> Self {
-        Self {
-            cap,
-            answer: Arc::default(),
-        }
-    }
-
-    /// The result's text, once the request is over.
-    pub(super) fn take(&self) -> Option<Result<String, Error>> {
-        self.answer.lock().take()
-    }
-}
+/// Bytes of a refusal that are looked at.
+const REFUSAL_BYTES: u64 = 4096;
 
 /// The SDK's HTTP client with a tap in it.
 #[derive(Clone)]
@@ -69,15 +52,18 @@ pub(super) type SdkError = StreamableHttpError<reqwest::Error>;
 struct Post<'a> {
     uri: &'a str,
     message: &'a ClientJsonRpcMessage,
+    id: RequestId,
+    sink: Sink,
     session: Option<Arc<str>>,
     headers: HashMap<HeaderName, HeaderValue>,
 }
 
 impl TappedClient {
-    /// Posts a request of ours and gives its result's text.
+    /// Posts a request of ours, and puts its result's text into its sink, now or while the SDK reads the stream.
     ///
-    /// The outer error is for the SDK, which opens a new session and posts again.
-    async fn tap(&self, post: Post<'_>, cap: u64) -> Result<Result<String, Error>, SdkError> {
+    /// The error is for the SDK, which opens a new session and posts again.
+    async fn tap(&self, post: Post<'_>) -> Result<StreamableHttpPostResponse, SdkError> {
+        let Post { id, sink, .. } = post;
         let mut request = self
             .0
             .post(post.uri)
@@ -87,29 +73,37 @@ impl TappedClient {
         if let Some(session) = post.session {
             request = request.header(SESSION, session.as_ref());
         }
-        let response = match request.json(post.message).send().await {
-            Ok(response) => response,
-            Err(error) => return Ok(Err(unreachable_origin(&error))),
+        let answer = match request.json(post.message).send().await {
+            Err(error) => Err(unreachable_origin(&error)),
+            Ok(response) => match response.status() {
+                StatusCode::NOT_FOUND if in_session => return Err(StreamableHttpError::SessionExpired),
+                status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                    // Some servers answer so when they have forgotten a session.
+                    if in_session && is_about_a_session(response).await && sink.may_try_again() {
+                        return Err(StreamableHttpError::SessionExpired);
+                    }
+                    Err(Error::Unauthorized(status.as_u16()))
+                }
+                _ if is_event_stream(&response) => {
+                    let events = Answering::new(response, id, sink).into_stream();
+                    return Ok(StreamableHttpPostResponse::Sse(events.boxed(), None));
+                }
+                _ => read(response, &text_of(&id), sink.cap()).await,
+            },
         };
-        match response.status() {
-            StatusCode::NOT_FOUND if in_session => return Err(StreamableHttpError::SessionExpired),
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                return Ok(Err(Error::Unauthorized(status.as_u16())));
-            }
-            _ => {}
-        }
-        Ok(read(response, &request_id(post.message), cap).await)
+        sink.put(answer);
+        Ok(StreamableHttpPostResponse::Json(over(id), None))
     }
 }
 
-/// The JSON text of a request's id.
-fn request_id(message: &ClientJsonRpcMessage) -> String {
-    match message {
-        ClientJsonRpcMessage::Request(request) => serde_json::to_string(&request.id).unwrap_or_default(),
-        ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Notification(_) | ClientJsonRpcMessage::Error(_) => {
-            String::new()
-        }
+/// Says whether a refusal's words are about a session rather than a credential.
+async fn is_about_a_session(response: reqwest::Response) -> bool {
+    let mut seen = Vec::new();
+    let mut body = capped(response, REFUSAL_BYTES);
+    while let Some(Ok(chunk)) = body.next().await {
+        seen.extend_from_slice(&chunk);
     }
+    String::from_utf8_lossy(&seen).to_ascii_lowercase().contains("session")
 }
 
 /// Our own words for why no connection came about: the library's may hold the address.
@@ -121,79 +115,142 @@ fn unreachable_origin(error: &reqwest::Error) -> Error {
     Error::Unreachable(cause.to_string())
 }
 
-/// Reads a response, JSON or event stream, to the answer with `id`.
-pub(super) async fn read(response: reqwest::Response, id: &str, cap: u64) -> Result<String, Error> {
-    let status = response.status();
-    let kind = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let bytes = capped(response, cap);
-    match essence.as_str() {
-        "text/event-stream" if status.is_success() => read_events(bytes, id).await,
-        "application/json" => match opened(&collect(bytes).await?, id) {
+/// The media type of a response, without parameters.
+fn kind_of(response: &reqwest::Response) -> String {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+fn is_event_stream(response: &reqwest::Response) -> bool {
+    response.status().is_success() && kind_of(response) == "text/event-stream"
+}
+
+/// Reads a response that is no event stream to the answer with `id`.
+async fn read(response: reqwest::Response, id: &str, cap: u64) -> Result<String, Error> {
+    let (status, kind) = (response.status(), kind_of(&response));
+    match kind.as_str() {
+        "application/json" => match opened(&collect(capped(response, cap)).await?, id) {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) if status.is_success() => Err(Error::Malformed("it answers another request".to_owned())),
             Err(Error::Malformed(why)) if status.is_success() => Err(Error::Malformed(why)),
             Ok(None) | Err(Error::Malformed(_)) => Err(Error::Status(status.as_u16())),
             Err(error) => Err(error),
         },
-        _ if status.is_success() => Err(Error::Malformed(format!("its content type is {essence:?}"))),
+        _ if status.is_success() => Err(Error::Malformed(format!("its content type is {kind:?}"))),
         _ => Err(Error::Status(status.as_u16())),
     }
 }
 
-/// The result in a JSON-RPC message, if the message answers `id`; an error without an id is ours too, since one answer
-/// belongs to one POST.
-fn opened(message: &[u8], id: &str) -> Result<Option<String>, Error> {
-    let envelope: Envelope<'_> =
-        serde_json::from_slice(message).map_err(|error| Error::Malformed(error.to_string()))?;
-    let answers_us = envelope.id.is_some_and(|given| given.get() == id);
-    let is_anonymous = envelope.id.is_none_or(|given| given.get() == "null");
-    match (envelope.result, envelope.error) {
-        (None, Some(error)) if answers_us || (is_anonymous && envelope.method.is_none()) => Err(error.into()),
-        (Some(result), None) if answers_us => Ok(Some(result.get().to_owned())),
-        _ => Ok(None),
+/// An event stream on which the answer to one request of ours is awaited.
+struct Answering<S> {
+    events: S,
+    /// Why the body broke: the parser has its own error type, so ours waits beside it.
+    broke: Arc<Mutex<Option<Error>>>,
+    id: RequestId,
+    sink: Sink,
+    is_over: bool,
+}
+
+impl Answering<()> {
+    /// The events of a response, whose bytes are counted against the sink's cap.
+    fn new(
+        response: reqwest::Response,
+        id: RequestId,
+        sink: Sink,
+    ) -> Answering<impl Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> {
+        let broke = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&broke);
+        let bytes = capped(response, sink.cap()).map(move |chunk| {
+            chunk.map_err(|error| {
+                let words = error.to_string();
+                *noted.lock() = Some(error);
+                std::io::Error::other(words)
+            })
+        });
+        Answering {
+            events: SseStream::from_bytes_stream(bytes),
+            broke,
+            id,
+            sink,
+            is_over: false,
+        }
     }
 }
 
-async fn read_events(bytes: BoxStream<'static, Result<bytes::Bytes, Error>>, id: &str) -> Result<String, Error> {
-    let broke = Arc::new(Mutex::new(None));
-    let noted = Arc::clone(&broke);
-    // The parser has its own error type, so ours waits beside it.
-    let bytes = bytes.map(move |chunk| {
-        chunk.map_err(|error| {
-            let words = error.to_string();
-            *noted.lock() = Some(error);
-            std::io::Error::other(words)
+impl<S: Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> Answering<S> {
+    /// What the SDK is given: every event before the answer, then an empty result in the answer's place.
+    fn into_stream(self) -> impl Stream<Item = Result<Sse, SseError>> + Send + 'static {
+        stream::unfold(self, |mut answering| async move {
+            let event = answering.next().await?;
+            Some((Ok(event), answering))
         })
-    });
-    let mut events = SseStream::from_bytes_stream(bytes);
-    while let Some(event) = events.next().await {
-        let event = event.map_err(|error: SseError| {
-            broke
-                .lock()
-                .take()
-                .unwrap_or_else(|| Error::Malformed(format!("its event stream: {error}")))
-        })?;
-        let Some(data) = event.data.filter(|data| !data.is_empty()) else {
-            continue;
-        };
-        if let Some(answer) = opened(data.as_bytes(), id)? {
-            return Ok(answer);
-        }
     }
-    Err(Error::Unreachable(
-        "the event stream ended without an answer".to_owned(),
-    ))
+
+    async fn next(&mut self) -> Option<Sse> {
+        if self.is_over {
+            // Read to its end, within the SDK's own patience, the connection can be used again.
+            while let Some(Ok(_)) = self.events.next().await {}
+            return None;
+        }
+        let id = text_of(&self.id);
+        let answer = loop {
+            let event = match self.events.next().await {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => {
+                    let broke = self.broke.lock().take();
+                    break Err(broke.unwrap_or_else(|| Error::Malformed(format!("its event stream: {error}"))));
+                }
+                None => {
+                    break Err(Error::Unreachable(
+                        "the event stream ended without an answer".to_owned(),
+                    ));
+                }
+            };
+            let Some(data) = event.data.as_ref().filter(|data| !data.is_empty()) else {
+                continue;
+            };
+            match opened(data.as_bytes(), &id) {
+                // Without an id: where a stream breaks, the answer is lost, and nothing is resumed.
+                Ok(None) => {
+                    return Some(Sse {
+                        id: None,
+                        retry: None,
+                        ..event
+                    });
+                }
+                Ok(Some(answer)) => break Ok(answer),
+                Err(error) => break Err(error),
+            }
+        };
+        self.sink.put(answer);
+        self.is_over = true;
+        let data = serde_json::to_string(&over(self.id.clone())).unwrap_or_default();
+        Some(Sse {
+            event: None,
+            data: Some(data),
+            id: None,
+            retry: None,
+        })
+    }
+}
+
+/// What a fuzz target reads: the answer with `id`, however it comes.
+#[cfg(fuzzing)]
+pub(super) async fn read_any(response: reqwest::Response, id: RequestId, cap: u64) -> Result<String, Error> {
+    if !is_event_stream(&response) {
+        return read(response, &text_of(&id), cap).await;
+    }
+    let sink = Sink::new(cap);
+    let mut events = Box::pin(Answering::new(response, id, sink.clone()).into_stream());
+    while events.next().await.is_some() {}
+    sink.take().unwrap_or(Err(Error::NotFound))
 }
 
 /// The body, ended with an error once it is longer than `cap`.
-fn capped(response: reqwest::Response, cap: u64) -> BoxStream<'static, Result<bytes::Bytes, Error>> {
+fn capped(response: reqwest::Response, cap: u64) -> BoxStream<'static, Result<Bytes, Error>> {
     let mut seen = 0;
-    let chunk = move |chunk: Result<bytes::Bytes, reqwest::Error>| {
+    let chunk = move |chunk: Result<Bytes, reqwest::Error>| {
         let chunk = chunk.map_err(|error| unreachable_origin(&error))?;
         seen += chunk.len() as u64;
         if seen > cap {
@@ -205,18 +262,12 @@ fn capped(response: reqwest::Response, cap: u64) -> BoxStream<'static, Result<by
     response.bytes_stream().map(chunk).boxed()
 }
 
-async fn collect(mut bytes: BoxStream<'static, Result<bytes::Bytes, Error>>) -> Result<Vec<u8>, Error> {
+async fn collect(mut bytes: BoxStream<'static, Result<Bytes, Error>>) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = bytes.next().await {
         body.extend_from_slice(&chunk?);
     }
     Ok(body)
-}
-
-/// What the SDK is told instead of the answer: the request with `id` is over.
-fn over(id: RequestId) -> StreamableHttpPostResponse {
-    let nothing = ServerResult::EmptyResult(EmptyObject {});
-    StreamableHttpPostResponse::Json(ServerJsonRpcMessage::response(nothing, id), None)
 }
 
 impl StreamableHttpClient for TappedClient {
@@ -244,32 +295,21 @@ impl StreamableHttpClient for TappedClient {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, SdkError> {
-        let tapped = match &message {
-            ClientJsonRpcMessage::Request(request) => request
-                .request
-                .extensions()
-                .get::<Sink>()
-                .cloned()
-                .map(|sink| (sink, request.id.clone())),
-            ClientJsonRpcMessage::Response(_)
-            | ClientJsonRpcMessage::Notification(_)
-            | ClientJsonRpcMessage::Error(_) => None,
-        };
-        let Some((sink, id)) = tapped else {
+        let Some((sink, id)) = Sink::of(&message) else {
             let client = &self.0;
             return client
                 .post_message_with_response_limits(uri, message, session_id, auth_header, custom_headers, limits)
                 .await;
         };
-        let post = Post {
+        self.tap(Post {
             uri: &uri,
             message: &message,
+            id,
+            sink,
             session: session_id,
             headers: custom_headers,
-        };
-        let answer = self.tap(post, sink.cap).await?;
-        *sink.answer.lock() = Some(answer);
-        Ok(over(id))
+        })
+        .await
     }
 
     async fn delete_session(

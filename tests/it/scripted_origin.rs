@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use portcullis::domain::Limits;
 use portcullis::domain::SkillUri;
+use portcullis::shutdown::Shutdown;
 use portcullis::upstream::Address;
 use portcullis::upstream::Attempt;
 use portcullis::upstream::Error;
@@ -14,6 +15,7 @@ use portcullis::upstream::Listing;
 use portcullis::upstream::Settings;
 use portcullis::upstream::Shortfall;
 use portcullis::upstream::Upstream;
+use portcullis::upstream::Web;
 
 use crate::support::REFUNDS;
 use crate::support::client;
@@ -42,11 +44,11 @@ const EVERY_WAY: [(Era, Answers); 8] = [
 fn upstream(origin: &Origin) -> Upstream {
     // Clients are made without a provider of their own.
     let _client = client::http();
-    let address = Address::Http {
+    let address = Address::Http(Web {
         url: origin.url(),
         headers: Default::default(),
         ca: None,
-    };
+    });
     let settings = Settings {
         address,
         connect_timeout: Duration::from_secs(5),
@@ -56,6 +58,7 @@ fn upstream(origin: &Origin) -> Upstream {
             listing_pages: 5,
             ..Limits::default()
         },
+        shutdown: Shutdown::new(),
     };
     Upstream::new(&settings).unwrap()
 }
