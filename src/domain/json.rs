@@ -126,6 +126,50 @@ impl Json {
         text
     }
 
+    /// The canonical text spread over lines, so that two of them can be compared line by line; ends in a line's end.
+    pub fn spread(&self) -> String {
+        let mut text = String::new();
+        self.write_spread(&mut text, 0);
+        text.push('\n');
+        text
+    }
+
+    fn write_spread(&self, out: &mut String, depth: usize) {
+        let line = |out: &mut String, depth: usize| {
+            out.push('\n');
+            (0..depth).for_each(|_| out.push_str("  "));
+        };
+        match self {
+            Self::Array(items) if !items.is_empty() => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    line(out, depth + 1);
+                    item.write_spread(out, depth + 1);
+                }
+                line(out, depth);
+                out.push(']');
+            }
+            Self::Object(members) if !members.is_empty() => {
+                let mut sorted: Vec<_> = members.iter().collect();
+                sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+                out.push('{');
+                for (at, (key, value)) in sorted.into_iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    line(out, depth + 1);
+                    out.push_str(&quoted(key));
+                    out.push_str(": ");
+                    value.write_spread(out, depth + 1);
+                }
+                line(out, depth);
+                out.push('}');
+            }
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => {
+                self.write_canonical(out);
+            }
+        }
+    }
+
     fn write_canonical(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -310,6 +354,7 @@ mod tests {
     proptest! {
         #[test]
         fn canonical_text_reads_back_as_the_same_value(json in any_json()) {
+            prop_assert_eq!(Json::parse(&json.spread()).map(|same| same.canonical()), Ok(json.canonical()));
             prop_assert_eq!(Json::parse(&json.canonical()), Ok(json));
         }
     }

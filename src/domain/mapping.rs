@@ -5,6 +5,7 @@
 
 use thiserror::Error;
 
+use super::digest::Digest;
 use super::label::Label;
 use super::uri::InvalidUri;
 use super::uri::ResourceUri;
@@ -74,6 +75,43 @@ pub fn merge_passed(label: &Label, uri: &str) -> Result<String, NotMerged> {
     } else {
         Err(NotMerged::NoScheme)
     }
+}
+
+/// The longest name that models' providers take.
+const MAX_NAME_CHARS: usize = 64;
+
+/// Hexadecimal digits of the hash in a shortened name.
+const HASH_DIGITS: usize = 8;
+
+/// The merged name `<label>__n` of a tool or prompt that passes through: at most 64 letters, digits, `_` and `-`. A name
+/// that is too long for that, or has other characters, is cut and carries a hash of itself.
+pub fn merge_name(label: &Label, name: &str) -> String {
+    let plain = format!("{label}__{name}");
+    if plain.len() <= MAX_NAME_CHARS && name.bytes().all(is_plain) && !looks_shortened(name) {
+        return plain;
+    }
+    let hash: String = Digest::of(name.as_bytes()).hex().chars().take(HASH_DIGITS).collect();
+    let plain_character = |c: char| if c.is_ascii() && is_plain(c as u8) { c } else { '_' };
+    let room = MAX_NAME_CHARS - label.as_str().len() - "__".len() - "_".len() - HASH_DIGITS;
+    let cut: String = name.chars().map(plain_character).take(room).collect();
+    format!("{label}__{cut}_{hash}")
+}
+
+/// The label in a merged name, and what follows it: the name, or what was left of it.
+pub fn split_name(merged: &str) -> Option<(Label, &str)> {
+    let (label, name) = merged.split_once("__")?;
+    Some((label.parse().ok()?, name))
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// Says whether a name ends as shortened ones do: such a name is shortened too, so that no two share one.
+fn looks_shortened(name: &str) -> bool {
+    name.rsplit_once('_').is_some_and(|(_, end)| {
+        end.len() == HASH_DIGITS && end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 /// Takes a URI of the merged view apart.
@@ -201,6 +239,27 @@ mod tests {
         assert_eq!(merge_passed(&label("it"), "x"), Err(NotMerged::NoScheme));
     }
 
+    #[test]
+    fn names_of_tools_fit_and_differ() {
+        // case O2
+        let long = "delete_everything_that_was_ever_stored_in_the_archive_of_the_company";
+        for (name, merged) in [("search", "it__search"), ("a__b", "it__a__b")] {
+            assert_eq!(merge_name(&label("it"), name), merged);
+            assert_eq!(split_name(merged), Some((label("it"), name)));
+        }
+        let odd = merge_name(&label("it"), "a.b");
+        assert!(
+            odd.starts_with("it__a_b_") && odd.len() == "it__a_b_".len() + HASH_DIGITS,
+            "{odd}"
+        );
+        let made = merge_name(&label("it"), long);
+        assert_eq!(made.len(), 64);
+        assert_ne!(made, merge_name(&label("it"), &format!("{long}s")));
+        // What looks like a shortened name is none.
+        let twin = made.strip_prefix("it__").unwrap();
+        assert_ne!(merge_name(&label("it"), twin), made);
+    }
+
     fn any_label() -> impl Strategy<Value = Label> {
         "[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4}){0,2}".prop_filter_map("reserved", |text| text.parse().ok())
     }
@@ -211,6 +270,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn names_fit_and_say_whose_they_are(label in any_label(), names in ("\\PC{0,80}", "\\PC{0,80}")) {
+            let merged = merge_name(&label, &names.0);
+            prop_assert!(merged.len() <= MAX_NAME_CHARS.max(label.as_str().len() + 2) && merged.bytes().all(is_plain));
+            prop_assert_eq!(split_name(&merged).map(|(label, _)| label), Some(label.clone()));
+            prop_assert_eq!(merged == merge_name(&label, &names.1), names.0 == names.1);
+        }
+
         #[test]
         fn decoding_undoes_encoding(label in any_label(), uri in any_uri()) {
             prop_assert_eq!(split(&merge(&label, &uri)), Ok(Merged::Skill(label, uri)));

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::read::MAX_NAME_CHARS;
+use crate::domain::definitions::DEFINITIONS_SCHEME;
 use crate::domain::digest::InvalidDigest;
 use crate::domain::json::InvalidJson;
 use crate::domain::uri::InvalidUri;
@@ -109,6 +110,11 @@ pub enum EntryFault {
     /// The listing has the skill twice, and not the same (S-37).
     #[error("the listing has it twice, and the two differ")]
     ListedTwice,
+    /// Its scheme is that of what an origin says of its tools.
+    #[error(
+        "the scheme {DEFINITIONS_SCHEME}:// is no skill's here: what the origin says of its tools is decided about under it"
+    )]
+    Reserved,
     /// What was given is another skill than the one asked for (S-37).
     #[error("the origin answered with {found} instead")]
     OtherSkill {
@@ -151,6 +157,7 @@ impl EntryFault {
             Self::Member { rule, .. } => rule,
             Self::CaseTwin { .. } => "case-twin",
             Self::Uri { .. } => "S-5",
+            Self::Reserved => "reserved",
             Self::Name(_) => "S-9",
             Self::NameDiffers { .. } => "S-17",
             Self::NoDescription => "S-6",
