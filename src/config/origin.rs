@@ -13,6 +13,9 @@ use super::read::MOMENT;
 use super::secret::Secret;
 use super::shape::Address;
 use super::shape::OriginConfig;
+use super::shape::Pass;
+use super::shape::PassTools;
+use super::shape::Passed;
 use super::shape::Program;
 use super::shape::Repair;
 use super::sources::Sources;
@@ -70,6 +73,7 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
         .list("repair", value::word(&[("size", Repair::Size)]))
         .unwrap_or_default();
     let policy = policy(section, people);
+    let pass = pass(section);
     Some(OriginConfig {
         label: label?,
         address: address?,
@@ -82,6 +86,7 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
         ca,
         env,
         repair,
+        pass,
         policy,
     })
 }
@@ -92,6 +97,32 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("command", &["env", "cwd"]),
     ("dir", &[]),
 ];
+
+/// What of the origin reaches hosts: its skills, unless it is said otherwise.
+fn pass(section: &Section<'_>) -> Pass {
+    let words = [
+        ("skills", Passed::Skills),
+        ("tools", Passed::Tools),
+        ("prompts", Passed::Prompts),
+        ("resources", Passed::Resources),
+        ("completions", Passed::Completions),
+    ];
+    let kinds = section
+        .list("pass", value::word(&words))
+        .unwrap_or_else(|| vec![Passed::Skills]);
+    let tools = [("approved", PassTools::Approved), ("as-is", PassTools::AsIs)];
+    let pass = Pass {
+        tools: section
+            .read("pass_tools", value::word(&tools))
+            .unwrap_or(PassTools::Approved),
+        instructions: section.read("forward_instructions", value::flag).unwrap_or(false),
+        kinds: kinds.into_iter().collect(),
+    };
+    if section.has("pass_tools") && !pass.passes(Passed::Tools) {
+        section.problem("pass_tools", "says how tools pass, and pass has none".to_owned());
+    }
+    pass
+}
 
 /// `url`, `command` or `dir`: exactly one. What belongs to another kind is of no use.
 fn origin_address(section: &Section<'_>, sources: &Sources<'_>) -> Option<Address> {
@@ -167,7 +198,8 @@ fn header_name(written: &str) -> Result<HeaderName, String> {
         .map_err(|_| "is not the name of a header field".to_owned())?;
     if name.as_str().starts_with("mcp-")
         || name.as_str().starts_with("sec-websocket-")
-        || TRANSPORT_HEADERS.contains(&name.as_str()) {
+        || TRANSPORT_HEADERS.contains(&name.as_str())
+    {
         return Err("is set by the gateway itself".to_owned());
     }
     Ok(name)

@@ -1,5 +1,6 @@
 //! The values that run, table by table.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
@@ -171,8 +172,57 @@ pub struct OriginConfig {
     pub env: Vec<(String, Secret)>,
     /// What is put right although the extension requires it of the origin.
     pub repair: Vec<Repair>,
+    /// What of it reaches hosts.
+    pub pass: Pass,
     /// What it says of its skills.
     pub policy: Keys,
+}
+
+/// What of an origin reaches hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pass {
+    /// The kinds of things.
+    pub kinds: BTreeSet<Passed>,
+    /// Which definitions of tools.
+    pub tools: PassTools,
+    /// Whether its `instructions` do too, which nobody approves.
+    pub instructions: bool,
+}
+
+/// A kind of thing that an origin may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Passed {
+    /// Skills, once they are approved.
+    Skills,
+    /// Tools.
+    Tools,
+    /// Prompts.
+    Prompts,
+    /// Resources that belong to no skill, and templates of them.
+    Resources,
+    /// Completions of prompts' and templates' arguments.
+    Completions,
+}
+
+/// Which definitions of tools reach hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum PassTools {
+    /// Those that were approved.
+    Approved,
+    /// Whatever the origin says at the time.
+    AsIs,
+}
+
+impl Pass {
+    /// Says whether a kind of thing reaches hosts.
+    pub fn passes(&self, kind: Passed) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// Says whether anything but skills does.
+    pub fn passes_more(&self) -> bool {
+        self.kinds.iter().any(|kind| *kind != Passed::Skills)
+    }
 }
 
 /// Where an origin is.

@@ -133,11 +133,7 @@ fn url(value: &DeValue<'_>, schemes: &[&str]) -> Result<Url, String> {
     let url = Url::parse(text(value)?).map_err(|why| format!("is not a URL: {why}"))?;
     if !schemes.contains(&url.scheme()) {
         let wanted: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}:")).collect();
-        return Err(format!(
-            "begins with {}:; wanted {}",
-            url.scheme(),
-            wanted.join(" or ")
-        ));
+        return Err(format!("begins with {}:; wanted {}", url.scheme(), wanted.join(" or ")));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("holds a user or a password; credentials belong into headers".to_owned());

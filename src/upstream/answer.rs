@@ -1,5 +1,6 @@
 //! An origin's answer as text: the JSON-RPC envelope is opened, what is inside stays as it came.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,6 +9,7 @@ use base64::engine::GeneralPurpose;
 use base64::engine::GeneralPurposeConfig;
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Error;
@@ -17,7 +19,7 @@ use crate::domain::Form;
 use crate::domain::Media;
 
 /// Characters of an origin's own words that are kept.
-const MAX_WORDS: usize = 200;
+const MAX_WORDS: usize = 1_000;
 
 /// A JSON-RPC response whose result is still text.
 #[derive(Debug, Deserialize)]
@@ -39,6 +41,8 @@ pub(super) struct RpcError {
     code: i64,
     #[serde(default)]
     message: String,
+    #[serde(default)]
+    data: Option<Value>,
 }
 
 impl From<RpcError> for Error {
@@ -46,16 +50,15 @@ impl From<RpcError> for Error {
         Self::Rpc {
             code: error.code,
             message: error.message.chars().take(MAX_WORDS).collect(),
+            data: error.data,
         }
     }
 }
 
-/// The members of a `skills/list` result that we use.
+/// The members of a page of any listing that we use, beside its items.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ListResult<'a> {
-    #[serde(borrow)]
-    skills: Vec<&'a RawValue>,
+struct PageResult<'a> {
     #[serde(default)]
     next_cursor: Option<String>,
     #[serde(default, borrow)]
@@ -66,12 +69,20 @@ struct ListResult<'a> {
 
 /// Reads a `skills/list` result.
 pub(super) fn page(result: &str) -> Result<Page, Error> {
-    let list: ListResult<'_> = parse(result)?;
-    complete(list.result_type.as_deref())?;
+    items(result, "skills")
+}
+
+/// Reads a page of any listing, whose items are in `member`.
+pub(super) fn items(result: &str, member: &str) -> Result<Page, Error> {
+    let page: PageResult<'_> = parse(result)?;
+    complete(page.result_type.as_deref())?;
+    let members: BTreeMap<String, &RawValue> = parse(result)?;
+    let missing = || Error::Malformed(format!("it has no {member}"));
+    let items: Vec<&RawValue> = parse(members.get(member).ok_or_else(missing)?.get())?;
     Ok(Page {
-        entries: list.skills.into_iter().map(|entry| entry.get().to_owned()).collect(),
-        next: list.next_cursor,
-        ttl: list
+        entries: items.into_iter().map(|item| item.get().to_owned()).collect(),
+        next: page.next_cursor,
+        ttl: page
             .ttl_ms
             .and_then(|ttl| ttl.get().parse().ok())
             .map(Duration::from_millis),
@@ -259,6 +270,7 @@ mod tests {
         let error = RpcError {
             code: -32603,
             message: "x".repeat(10_000),
+            data: None,
         };
         let Error::Rpc { message, .. } = Error::from(error) else {
             panic!("an RPC error")

@@ -5,9 +5,6 @@
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::ClientCapabilities;
-use rmcp::model::ClientConfig;
-use rmcp::model::Implementation;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::ClientInitializeError;
 use rmcp::service::ClientLifecycleMode;
@@ -18,6 +15,7 @@ use rmcp::transport::Transport;
 use super::Error;
 use super::Settings;
 use super::Web;
+use super::ear::Ear;
 use super::era::Era;
 use super::era::Evidence;
 use super::era::Failed;
@@ -30,11 +28,8 @@ use super::stdio::Program;
 use super::websocket::WebSocket;
 use crate::shutdown::Shutdown;
 
-/// Who we are towards an origin, and who takes what it says unasked.
-pub(super) type Us = ClientConfig;
-
 /// The SDK's side of a session.
-pub(super) type Client = RunningService<RoleClient, Us>;
+pub(super) type Client = RunningService<RoleClient, Ear>;
 
 /// What carries messages.
 pub(super) enum Carrier {
@@ -82,6 +77,14 @@ impl Carrier {
         }
     }
 
+    /// Waits until a stream was opened on which the server says things unasked, so that what it said before was missed.
+    pub(super) async fn stream_opened(&self) {
+        match self {
+            Self::Http(http) => http.stream_opened().await,
+            Self::WebSocket(_) | Self::Program(_) => std::future::pending().await,
+        }
+    }
+
     /// Words that may be told of.
     pub(super) fn tidy(&self, words: &str) -> String {
         match self {
@@ -101,17 +104,17 @@ impl Carrier {
     }
 
     /// Opens a session one way, within `patience`.
-    pub(super) async fn open(&self, era: Era, patience: Duration) -> Result<(Client, Option<Line>), Failed> {
+    pub(super) async fn open(&self, era: Era, ear: Ear, patience: Duration) -> Result<(Client, Option<Line>), Failed> {
         let line = Line::default();
         match self {
             Self::Http(http) => {
-                let client = shake_hands(http.transport(), era, patience).await;
+                let client = shake_hands(http.transport(), era, ear, patience).await;
                 let client = client.map_err(|error| over_http(http, error.as_deref(), patience))?;
                 Ok((client, None))
             }
             Self::WebSocket(socket) => {
                 let transport = socket.connect(line.clone()).await.map_err(Failed::unreached)?;
-                framed(transport, line, era, patience).await
+                framed(transport, line, (era, ear), patience).await
             }
             Self::Program(process) => {
                 let Process {
@@ -120,18 +123,23 @@ impl Carrier {
                     shutdown,
                 } = process.as_ref();
                 let started = program.start(line.clone(), *longest, shutdown);
-                framed(started.map_err(Failed::unreached)?, line, era, patience).await
+                framed(started.map_err(Failed::unreached)?, line, (era, ear), patience).await
             }
         }
     }
 }
 
 /// A handshake over a connection of its own.
-async fn framed<T>(transport: T, line: Line, era: Era, patience: Duration) -> Result<(Client, Option<Line>), Failed>
+async fn framed<T>(
+    transport: T,
+    line: Line,
+    (era, ear): (Era, Ear),
+    patience: Duration,
+) -> Result<(Client, Option<Line>), Failed>
 where
     T: Transport<RoleClient> + 'static,
 {
-    match shake_hands(transport, era, patience).await {
+    match shake_hands(transport, era, ear, patience).await {
         Ok(client) => Ok((client, Some(line))),
         Err(None) => Err(Failed::silent(patience)),
         Err(Some(error)) => Err(match (line.end(), evidence(&error)) {
@@ -171,15 +179,12 @@ fn over_http(http: &Http, error: Option<&ClientInitializeError>, patience: Durat
 async fn shake_hands<T>(
     transport: T,
     era: Era,
+    ear: Ear,
     patience: Duration,
 ) -> Result<Client, Option<Box<ClientInitializeError>>>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let us = Us::new(
-        ClientCapabilities::default(),
-        Implementation::new("portcullis", env!("CARGO_PKG_VERSION")),
-    );
     let lifecycle = match era {
         Era::Modern => ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -187,7 +192,7 @@ where
         Era::Legacy => ClientLifecycleMode::Initialize,
     };
     // It is a large future; on the heap it does not weigh on every request's.
-    let handshake = Box::pin(us.serve_with_lifecycle(transport, lifecycle));
+    let handshake = Box::pin(ear.serve_with_lifecycle(transport, lifecycle));
     match tokio::time::timeout(patience, handshake).await {
         Ok(done) => done.map_err(|error| Some(Box::new(error))),
         Err(_elapsed) => Err(None),

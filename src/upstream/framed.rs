@@ -12,13 +12,16 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::GetMeta as _;
 use rmcp::model::RequestId;
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::Transport;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::answer::Envelope;
+use super::relay::Interim;
 use super::sink::Sink;
 use super::sink::over;
 use super::sink::text_of;
@@ -69,13 +72,21 @@ impl Line {
     }
 }
 
+/// A request of ours that is not answered yet.
+struct Tap {
+    id: RequestId,
+    sink: Sink,
+    /// The token under which its progress is told of.
+    progress: Option<Value>,
+}
+
 /// A transport of the SDK.
 pub(super) struct Framed<S, O> {
     source: S,
     outlet: Arc<tokio::sync::Mutex<O>>,
     closed: CancellationToken,
     line: Line,
-    taps: HashMap<String, (RequestId, Sink)>,
+    taps: HashMap<String, Tap>,
     /// Bytes of a message that nobody of us waits for.
     longest: u64,
     noise: usize,
@@ -103,7 +114,7 @@ impl<S: Source, O: Outlet> Framed<S, O> {
             return None;
         };
         if envelope.method.is_none()
-            && let Some((id, sink)) = envelope.id.and_then(|id| self.taps.remove(id.get()))
+            && let Some(Tap { id, sink, .. }) = envelope.id.and_then(|id| self.taps.remove(id.get()))
         {
             self.noise = 0;
             let answer = match (envelope.result, envelope.error) {
@@ -115,15 +126,38 @@ impl<S: Source, O: Outlet> Framed<S, O> {
             sink.put(answer);
             return Some(over(id));
         }
+        if envelope.id.is_none() && self.pass_on(message) {
+            self.noise = 0;
+            return None;
+        }
         let typed = serde_json::from_slice(message).ok();
         self.noise = if typed.is_some() { 0 } else { self.noise + 1 };
         typed
     }
 
+    /// Passes progress on to the call that it is about, and a log message to the only call there is: whose it would be
+    /// otherwise, nobody knows. Says whether it was such a notice.
+    fn pass_on(&self, message: &[u8]) -> bool {
+        let waiting = || self.taps.values().filter(|tap| tap.sink.is_relaying());
+        let Some((_, Interim::Notice { params, .. })) = waiting().find_map(|tap| tap.sink.notice(message)) else {
+            return false;
+        };
+        let token = params.get("progressToken");
+        let whose = match token {
+            Some(token) => waiting().find(|tap| tap.progress.as_ref() == Some(token)),
+            None => waiting().next().filter(|_| waiting().count() == 1),
+        };
+        if let Some((interim, notice)) = whose.and_then(|tap| tap.sink.notice(message)) {
+            // One that is not listened to holds up nobody else's answers.
+            let _heard = interim.try_send(notice).is_ok();
+        }
+        true
+    }
+
     /// Nothing more will come; whoever waits is told why.
     fn ended(&mut self, why: &Error) {
-        for (_, (_, sink)) in self.taps.drain() {
-            sink.put(Err(why.clone()));
+        for (_, tap) in self.taps.drain() {
+            tap.sink.put(Err(why.clone()));
         }
         self.line.0.end.lock().get_or_insert_with(|| why.clone());
     }
@@ -137,8 +171,13 @@ impl<S: Source, O: Outlet> Transport<RoleClient> for Framed<S, O> {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         if let Some((sink, id)) = Sink::of(&message) {
-            self.taps.retain(|_, (_, sink)| !sink.is_abandoned());
-            self.taps.insert(text_of(&id), (id, sink));
+            self.taps.retain(|_, tap| !tap.sink.is_abandoned());
+            let tap = Tap {
+                progress: progress_of(&message),
+                id,
+                sink,
+            };
+            self.taps.insert(text_of(&tap.id), tap);
         }
         let text = serde_json::to_string(&message).map_err(|error| Error::Malformed(error.to_string()));
         let (outlet, closed) = (Arc::clone(&self.outlet), self.closed.clone());
@@ -154,7 +193,7 @@ impl<S: Source, O: Outlet> Transport<RoleClient> for Framed<S, O> {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let largest = self.taps.values().map(|(_, sink)| sink.cap()).max();
+            let largest = self.taps.values().map(|tap| tap.sink.cap()).max();
             let cap = self.longest.max(largest.unwrap_or_default());
             let message = match self.source.next(cap).await {
                 Ok(message) => message,
@@ -180,6 +219,19 @@ impl<S: Source, O: Outlet> Transport<RoleClient> for Framed<S, O> {
         self.ended(&Error::Unreachable("the connection is closed".to_owned()));
         self.outlet.lock().await.end().await;
         Ok(())
+    }
+}
+
+/// The token under which the progress of a request is told of.
+fn progress_of(message: &ClientJsonRpcMessage) -> Option<Value> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => {
+            let token = request.request.get_meta().get_progress_token()?;
+            serde_json::to_value(token).ok()
+        }
+        ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Notification(_) | ClientJsonRpcMessage::Error(_) => {
+            None
+        }
     }
 }
 
@@ -248,11 +300,20 @@ mod tests {
         let given = framed.receive().await;
         assert!(matches!(given, Some(ServerJsonRpcMessage::Notification(_))));
         let given = framed.receive().await;
-        assert!(matches!(given, Some(ServerJsonRpcMessage::Request(_))), "it has our id and is no answer");
+        assert!(
+            matches!(given, Some(ServerJsonRpcMessage::Request(_))),
+            "it has our id and is no answer"
+        );
         assert!(sink.take().is_none());
-        assert_eq!(written(framed.receive().await), written(Some(over(RequestId::Number(7)))));
+        assert_eq!(
+            written(framed.receive().await),
+            written(Some(over(RequestId::Number(7))))
+        );
         assert_eq!(sink.take(), Some(Ok(r#"{"b":1.10, "a":[]}"#.to_owned())));
-        assert_eq!(written(framed.receive().await), written(Some(over(RequestId::Number(8)))));
+        assert_eq!(
+            written(framed.receive().await),
+            written(Some(over(RequestId::Number(8))))
+        );
         assert!(matches!(refused.take(), Some(Err(Error::Rpc { code: -32602, .. }))));
     }
 
@@ -282,7 +343,11 @@ mod tests {
         let mut between = framed(&[long]);
         let (sink, other) = (asked(&mut between, 1, 20).await, asked(&mut between, 2, 300).await);
         assert!(between.receive().await.is_some());
-        assert_eq!(sink.take(), Some(Err(Error::TooLong { limit: 20 })), "each has a bound of its own");
+        assert_eq!(
+            sink.take(),
+            Some(Err(Error::TooLong { limit: 20 })),
+            "each has a bound of its own"
+        );
         assert!(other.take().is_none());
     }
 

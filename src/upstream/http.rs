@@ -64,7 +64,7 @@ impl Http {
     pub(super) fn new(settings: &Settings, web: &Web) -> Result<Self, Error> {
         Ok(Self {
             url: Arc::from(web.url.as_str()),
-            client: TappedClient(client(settings, web.ca.as_deref())?),
+            client: TappedClient::new(client(settings, web.ca.as_deref())?),
             headers: web.headers.clone(),
             answer_bytes: settings.limits.answer_bytes,
         })
@@ -78,13 +78,16 @@ impl Http {
         StreamableHttpClientTransport::with_client(self.client.clone(), config)
     }
 
+    /// Waits until the stream of what the origin says unasked is opened.
+    pub(super) async fn stream_opened(&self) {
+        self.client.opened().await;
+    }
+
     /// Why a handshake failed.
     pub(super) fn failure(&self, error: &ClientInitializeError) -> Error {
         let words = cause_of(error);
-        refused_credential(error, &words).map_or_else(
-            || Error::Unreachable(self.without_address(&words)),
-            Error::Unauthorized,
-        )
+        refused_credential(error, &words)
+            .map_or_else(|| Error::Unreachable(self.without_address(&words)), Error::Unauthorized)
     }
 
     /// An operator sees the address anyway; a host must not, whatever a library puts into its words.
@@ -96,7 +99,7 @@ impl Http {
     /// event, no longer than an answer may be.
     pub(super) async fn is_of_2024(&self) -> bool {
         let headers = self.headers.fields().collect();
-        let get = self.client.0.get(&*self.url).headers(headers);
+        let get = self.client.client.get(&*self.url).headers(headers);
         let Ok(response) = get.header(ACCEPT, "text/event-stream").send().await else {
             return false;
         };

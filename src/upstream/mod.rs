@@ -7,6 +7,7 @@
 mod answer;
 mod carrier;
 mod circuit;
+mod ear;
 mod era;
 mod folder;
 mod framed;
@@ -14,7 +15,9 @@ mod framed;
 pub mod fuzzed;
 mod http;
 mod listing;
+mod pace;
 mod proxy;
+mod relay;
 mod session;
 mod sink;
 mod skills;
@@ -46,6 +49,10 @@ use folder::Folder;
 pub use http::Headers;
 pub use listing::Listing;
 pub use listing::Shortfall;
+pub use relay::Call;
+pub use relay::Interim;
+pub use relay::Offered;
+pub use relay::Said;
 use session::Server;
 pub use stdio::Program;
 pub use stdio::own_program;
@@ -55,6 +62,9 @@ pub use supervise::supervise;
 /// Bytes of answers that one origin may have on their way to us at once: one file of the largest size in its widest
 /// spelling (`\u0000` for each byte) and some small ones.
 const BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
+
+/// Calls of hosts that one origin may be answering at once; more of them wait.
+const CALLS_PER_ORIGIN: usize = 256;
 
 /// The smallest share of [`BYTES_IN_FLIGHT`] that a request takes.
 const SHARE_BYTES: u64 = 1024 * 1024;
@@ -109,6 +119,7 @@ struct Inner {
     circuit: Circuit,
     in_flight: Semaphore,
     fetches: Semaphore,
+    calls: Semaphore,
     limits: Limits,
     timeout: Duration,
     total: Duration,
@@ -185,6 +196,8 @@ pub enum Error {
         code: i64,
         /// Its words, cut short.
         message: String,
+        /// What it says beside them.
+        data: Option<Value>,
     },
     /// Its answer is not of the form the protocol has.
     #[error("its answer is malformed: {0}")]
@@ -248,6 +261,7 @@ impl Upstream {
             circuit: Circuit::default(),
             in_flight: Semaphore::new(shares),
             fetches: Semaphore::new(settings.limits.fetches_per_origin),
+            calls: Semaphore::new(CALLS_PER_ORIGIN),
             limits: settings.limits.clone(),
             timeout: settings.timeout,
             total: settings.total,

@@ -5,6 +5,7 @@
 //! it while the others wait; an era is believed only after a session was opened in it; who gives up a request says so to
 //! the origin.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,27 +16,39 @@ use rmcp::model::ClientRequest;
 use rmcp::model::CustomRequest;
 use rmcp::model::GetExtensions as _;
 use rmcp::model::RequestId;
+use rmcp::model::ServerPeerInfo;
+use rmcp::model::SubscriptionFilter;
 use rmcp::service::Peer;
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tokio::sync::MutexGuard;
+use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Error;
 use super::Settings;
 use super::carrier::Carrier;
 use super::carrier::Client;
+use super::ear::Calls;
+use super::ear::Ear;
 use super::era::Era;
 use super::era::Failed;
 use super::era::LEGACY_HOLDS;
 use super::era::Verdict;
 use super::framed::Line;
 use super::http::innermost;
+use super::pace::Pace;
+use super::relay::Interim;
 use super::sink::Sink;
 use crate::shutdown::Shutdown;
 
 /// How long what a server declares is taken as it was when its session was opened, where it lacks what is asked for.
 const SETTLED: Duration = Duration::from_secs(1);
+
+/// Sessions in which hosts can be asked something: as many as there are kinds of hosts.
+const MAX_OFFERING: usize = 8;
 
 /// An MCP server, with the session that is kept with it.
 pub(super) struct Server {
@@ -47,11 +60,17 @@ pub(super) struct Server {
     verdict: Verdict,
     /// The protocol revision last agreed on.
     revision: parking_lot::Mutex<Option<String>>,
+    /// Told when the server says that something of it has changed.
+    changed: Arc<Notify>,
+    pace: Arc<Pace>,
+    answer_bytes: u64,
 }
 
 #[derive(Default)]
 struct Held {
     session: Option<Arc<Session>>,
+    /// Sessions of before 2026-07-28 in which hosts can be asked something, by what that is.
+    offering: HashMap<String, Arc<Session>>,
     /// Whether there will be no other one.
     is_closed: bool,
 }
@@ -66,12 +85,56 @@ pub(super) struct Session {
     expires: Option<Instant>,
     /// Whether the server at the other end may be another one by now: not so with a process.
     may_change: bool,
+    era: Era,
+    /// Calls of hosts under way.
+    calls: Calls,
+    /// One call at a time, where it could not be told which of them a question is about.
+    turn: Option<Mutex<()>>,
+}
+
+/// A request of a host, ready to be sent.
+pub(super) struct Relayed {
+    pub(super) request: CustomRequest,
+    pub(super) options: PeerRequestOptions,
+    pub(super) sink: Sink,
+    /// Where questions about it go.
+    pub(super) interim: mpsc::Sender<Interim>,
 }
 
 impl Session {
     /// Whether it can still be asked.
     fn is_live(&self) -> bool {
         !self.service.is_closed() && !self.service.is_transport_closed()
+    }
+
+    /// What the server said of itself.
+    pub(super) fn peer_info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.service.peer_info()
+    }
+
+    /// Says whether each request says for itself what the host can be asked.
+    pub(super) fn is_modern(&self) -> bool {
+        self.era == Era::Modern
+    }
+
+    /// Waits until a call can be told from others, for as long as what this gives is kept.
+    pub(super) async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match &self.turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        }
+    }
+
+    /// The lists whose changes the server tells of, where it has to be asked to (base protocol §13).
+    fn listened_to(&self) -> Option<SubscriptionFilter> {
+        let info = self.peer_info().filter(|_| self.is_modern())?;
+        let can = &info.capabilities;
+        let tells = |says: Option<bool>| says.filter(|says| *says);
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = tells(can.tools.as_ref().and_then(|tools| tools.list_changed));
+        filter.prompts_list_changed = tells(can.prompts.as_ref().and_then(|prompts| prompts.list_changed));
+        filter.resources_list_changed = tells(can.resources.as_ref().and_then(|resources| resources.list_changed));
+        (filter != SubscriptionFilter::new()).then_some(filter)
     }
 
     /// How many messages have come over a connection of its own; over HTTP, none is known of.
@@ -101,6 +164,22 @@ impl Server {
             held: Mutex::default(),
             verdict: Verdict::default(),
             revision: parking_lot::Mutex::default(),
+            changed: Arc::default(),
+            pace: Arc::default(),
+            answer_bytes: settings.limits.answer_bytes as u64,
+        }
+    }
+
+    /// The most bytes of an answer that carries no file.
+    pub(super) fn answer_bytes(&self) -> u64 {
+        self.answer_bytes
+    }
+
+    /// Waits until the server says that something of it has changed.
+    pub(super) async fn changed(&self) {
+        tokio::select! {
+            () = self.changed.notified() => {}
+            () = self.carrier.stream_opened() => {}
         }
     }
 
@@ -133,33 +212,58 @@ impl Server {
         request.extensions_mut().insert(sink.clone());
         // A process or a peer that says nothing at all in this time is given up, and not this request alone.
         let heard = session.heard();
-        let sent = tokio::time::timeout(timeout, self.send(session, request)).await;
-        match (sink.take(), sent) {
-            (Some(answer), _) => {
-                if matches!(answer, Err(Error::Unreachable(_))) {
-                    self.forget(session).await;
+        let options = PeerRequestOptions::no_options();
+        let sent = tokio::time::timeout(timeout, self.send(session, request, options, None)).await;
+        match sent {
+            Ok(failed) => self.settle(session, &sink, failed).await,
+            Err(_elapsed) => match sink.take() {
+                Some(answer) => answer,
+                None => {
+                    if heard.is_some() && session.heard() == heard {
+                        self.forget(session).await;
+                    }
+                    Err(Error::TimedOut(timeout))
                 }
-                answer
-            }
-            (None, Err(_elapsed)) => {
-                if heard.is_some() && session.heard() == heard {
-                    self.forget(session).await;
-                }
-                Err(Error::TimedOut(timeout))
-            }
-            (None, Ok(failed)) => {
-                self.forget(session).await;
-                let words = failed.unwrap_or_else(|| "the connection closed".to_owned());
-                let end = session.line.as_ref().and_then(Line::end);
-                Err(end.unwrap_or_else(|| Error::Unreachable(self.carrier.tidy(&words))))
-            }
+            },
         }
     }
 
-    /// Sends a request and waits until the SDK says that it is over; tells why, when it failed.
-    async fn send(&self, session: &Session, request: CustomRequest) -> Option<String> {
+    /// Sends a request that is relayed, and gives its result's text once there is one.
+    pub(super) async fn finish(&self, session: &Arc<Session>, relayed: Relayed) -> Result<String, Error> {
+        let Relayed {
+            request,
+            options,
+            sink,
+            interim,
+        } = relayed;
+        let failed = self.send(session, request, options, Some(interim)).await;
+        self.settle(session, &sink, failed).await
+    }
+
+    /// What came of a request that is over.
+    async fn settle(&self, session: &Arc<Session>, sink: &Sink, failed: Option<String>) -> Result<String, Error> {
+        if let Some(answer) = sink.take() {
+            if matches!(answer, Err(Error::Unreachable(_))) {
+                self.forget(session).await;
+            }
+            return answer;
+        }
+        self.forget(session).await;
+        let words = failed.unwrap_or_else(|| "the connection closed".to_owned());
+        let end = session.line.as_ref().and_then(Line::end);
+        Err(end.unwrap_or_else(|| Error::Unreachable(self.carrier.tidy(&words))))
+    }
+
+    /// Sends a request and waits until the SDK says that it is over; tells why, when it failed. Questions about it go to
+    /// `interim`, where somebody is there to hear them.
+    async fn send(
+        &self,
+        session: &Session,
+        request: CustomRequest,
+        options: PeerRequestOptions,
+        interim: Option<mpsc::Sender<Interim>>,
+    ) -> Option<String> {
         let request = ClientRequest::CustomRequest(request);
-        let options = PeerRequestOptions::no_options();
         let handle = match session.service.send_request_with_option(request, options).await {
             Ok(handle) => handle,
             Err(error) => return Some(innermost(&error)),
@@ -169,6 +273,7 @@ impl Server {
             id: Some(handle.id.clone()),
             shutdown: &self.shutdown,
         };
+        let _listed = interim.map(|interim| session.calls.list(handle.id.clone(), interim));
         let over = handle.await_response().await;
         pending.id = None;
         over.err().map(|error| innermost(&error))
@@ -194,12 +299,77 @@ impl Server {
         };
         let session = Arc::new(made);
         held.session = Some(Arc::clone(&session));
+        self.listen(&session);
         Ok(session)
+    }
+
+    /// A session in which the host can be asked so much. Since 2026-07-28 every request says so for itself; before, it is
+    /// said once, so that there is a session for each.
+    pub(super) async fn session_offering(&self, capabilities: &Value) -> Result<Arc<Session>, Error> {
+        let session = self.session().await?;
+        let is_nothing = capabilities.as_object().is_none_or(serde_json::Map::is_empty);
+        if session.is_modern() || is_nothing {
+            return Ok(session);
+        }
+        let mut held = self.held.lock().await;
+        let key = capabilities.to_string();
+        if let Some(session) = held.offering.get(&key).filter(|session| session.is_live()) {
+            return Ok(Arc::clone(session));
+        }
+        if held.offering.len() >= MAX_OFFERING {
+            held.offering.clear();
+        }
+        let made = self
+            .open(Era::Legacy, capabilities)
+            .await
+            .map_err(|failed| failed.error)?;
+        let session = Arc::new(made);
+        held.offering.insert(key, Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Begins to listen to what the server says has changed, for as long as the session is kept.
+    fn listen(&self, session: &Arc<Session>) {
+        let Some(filter) = session.listened_to() else { return };
+        let (session, changed, pace) = (
+            Arc::downgrade(session),
+            Arc::clone(&self.changed),
+            Arc::clone(&self.pace),
+        );
+        let shutdown = self.shutdown.clone();
+        let listening = async move {
+            loop {
+                pace.wait().await;
+                let Some(peer) = session.upgrade().map(|session| session.service.peer().clone()) else {
+                    return;
+                };
+                match peer.listen(filter.clone()).await {
+                    // What changed before was not told.
+                    Ok(mut subscription) => {
+                        changed.notify_one();
+                        while let Ok(Some(_notice)) = subscription.next().await {
+                            changed.notify_one();
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "an origin does not tell of changes, though it says that it does");
+                        return;
+                    }
+                }
+            }
+        };
+        drop(self.shutdown.spawn(async move {
+            tokio::select! {
+                () = listening => {}
+                () = shutdown.begun() => {}
+            }
+        }));
     }
 
     /// Gives a session up, so that the next request makes another one.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
         let mut held = self.held.lock().await;
+        held.offering.retain(|_, kept| !Arc::ptr_eq(kept, session));
         if held.session.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, session)) {
             held.session = None;
             if session.line.is_some() {
@@ -213,7 +383,8 @@ impl Server {
     pub(super) async fn close(&self) {
         let mut held = self.held.lock().await;
         held.is_closed = true;
-        if let Some(session) = held.session.take() {
+        let offering = std::mem::take(&mut held.offering);
+        for session in held.session.take().into_iter().chain(offering.into_values()) {
             session.service.cancellation_token().cancel();
         }
     }
@@ -221,16 +392,16 @@ impl Server {
     /// Opens a session in the era that the origin is known to speak, or finds out which (base protocol §22.1).
     async fn connect(&self) -> Result<Session, Error> {
         if self.verdict.era() == Some(Era::Legacy) {
-            match self.open(Era::Legacy).await {
+            match self.open(Era::Legacy, &Value::Null).await {
                 Err(failed) if failed.says_upgraded() => {}
                 opened => return opened.map_err(|failed| failed.error),
             }
         }
-        let discover = match self.open(Era::Modern).await {
+        let discover = match self.open(Era::Modern, &Value::Null).await {
             Err(failed) if failed.says_legacy(self.carrier.is_http()) => failed.error,
             opened => return opened.map_err(|failed| failed.error),
         };
-        match self.open(Era::Legacy).await {
+        match self.open(Era::Legacy, &Value::Null).await {
             Ok(session) => Ok(session),
             Err(initialize) => Err(self.both_failed(&discover, initialize).await),
         }
@@ -258,10 +429,14 @@ impl Server {
         ))
     }
 
-    /// Opens a session one way.
-    async fn open(&self, era: Era) -> Result<Session, Failed> {
-        let (service, line) = self.carrier.open(era, self.timeout).await?;
-        let revision = service.peer_info().map(|info| info.protocol_version.as_str().to_owned());
+    /// Opens a session one way, in which hosts can be asked so much.
+    async fn open(&self, era: Era, capabilities: &Value) -> Result<Session, Failed> {
+        let calls = Calls::default();
+        let ear = Ear::new(capabilities, calls.clone(), Arc::clone(&self.changed));
+        let (service, line) = self.carrier.open(era, ear, self.timeout).await?;
+        let revision = service
+            .peer_info()
+            .map(|info| info.protocol_version.as_str().to_owned());
         *self.revision.lock() = revision;
         self.verdict.found(era);
         let may_change = self.carrier.is_http();
@@ -269,11 +444,15 @@ impl Server {
             Era::Legacy if may_change => Some(Instant::now() + LEGACY_HOLDS),
             Era::Legacy | Era::Modern => None,
         };
+        let may_be_mixed_up = line.is_some() && era == Era::Legacy && capabilities.is_object();
         Ok(Session {
             service,
             opened: Instant::now(),
             expires,
             may_change,
+            era,
+            calls,
+            turn: may_be_mixed_up.then(Mutex::default),
             line,
         })
     }

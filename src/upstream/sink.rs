@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
+use ::http::HeaderName;
+use ::http::HeaderValue;
 use parking_lot::Mutex;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::model::EmptyObject;
@@ -14,15 +16,44 @@ use rmcp::model::GetExtensions as _;
 use rmcp::model::RequestId;
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::model::ServerResult;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::Error;
 use super::answer::Envelope;
+use super::relay::Interim;
+use crate::domain::parameters::PARAMETER_PREFIX;
+
+/// Notices that are about one request.
+const NOTICES: [&str; 2] = ["notifications/progress", "notifications/message"];
+
+/// A notification as far as it matters here.
+#[derive(Deserialize)]
+struct Notice {
+    #[serde(default)]
+    id: Option<IgnoredAny>,
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
 
 /// Where the text of one answer goes.
 #[derive(Clone)]
 pub(super) struct Sink {
     cap: u64,
+    /// What else belongs to a request that is relayed.
+    relayed: Option<Arc<Relayed>>,
     inner: Arc<Inner>,
+}
+
+/// What else belongs to a request that is relayed.
+struct Relayed {
+    /// Where progress and log messages go.
+    interim: mpsc::Sender<Interim>,
+    /// Header fields of its own, where it goes over HTTP.
+    fields: Vec<(HeaderName, HeaderValue)>,
 }
 
 #[derive(Default)]
@@ -38,8 +69,44 @@ impl Sink {
     pub(super) fn new(cap: u64) -> Self {
         Self {
             cap,
+            relayed: None,
             inner: Arc::default(),
         }
+    }
+
+    /// A sink for the answer to a request that is relayed: what comes before it goes to `interim`; `fields` are arguments
+    /// that are repeated in header fields, by their names without prefix.
+    pub(super) fn relaying(cap: u64, interim: mpsc::Sender<Interim>, fields: Vec<(String, String)>) -> Self {
+        let field = |(name, value): (String, String)| {
+            let name = format!("{PARAMETER_PREFIX}{name}").parse().ok()?;
+            Some((name, HeaderValue::try_from(value).ok()?))
+        };
+        let fields = fields.into_iter().filter_map(field).collect();
+        Self {
+            relayed: Some(Arc::new(Relayed { interim, fields })),
+            ..Self::new(cap)
+        }
+    }
+
+    /// Header fields of the request's own.
+    pub(super) fn fields(&self) -> &[(HeaderName, HeaderValue)] {
+        self.relayed.as_ref().map_or(&[], |relayed| &relayed.fields)
+    }
+
+    /// Where a message that came before the answer goes: the notice in it, and who waits for it. None when it is for the SDK.
+    pub(super) fn notice(&self, message: &[u8]) -> Option<(mpsc::Sender<Interim>, Interim)> {
+        let relayed = self.relayed.as_ref()?;
+        let notice: Notice = serde_json::from_slice(message).ok()?;
+        let is_notice = notice.id.is_none() && NOTICES.contains(&notice.method.as_str());
+        is_notice.then(|| {
+            let Notice { method, params, .. } = notice;
+            (relayed.interim.clone(), Interim::Notice { method, params })
+        })
+    }
+
+    /// Says whether progress and log messages are waited for.
+    pub(super) fn is_relaying(&self) -> bool {
+        self.relayed.is_some()
     }
 
     /// The sink that a message carries, with the message's id.

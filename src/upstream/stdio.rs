@@ -88,13 +88,10 @@ pub fn own_program() -> PathBuf {
 
 impl Program {
     /// Starts the process.
-    pub(super) fn start(
-        &self,
-        line: Line,
-        longest: u64,
-        shutdown: &Shutdown,
-    ) -> Result<Framed<Output, Input>, Error> {
-        let passed_on = PASSED_ON.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    pub(super) fn start(&self, line: Line, longest: u64, shutdown: &Shutdown) -> Result<Framed<Output, Input>, Error> {
+        let passed_on = PASSED_ON
+            .into_iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)));
         let own = self.env.iter().map(|(name, value)| (name, value.expose()));
         let mut child = Command::new(&self.supervisor)
             .arg(SUPERVISE)
@@ -109,8 +106,7 @@ impl Program {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| Error::Unreachable(format!("its process cannot be started: {error}")))?;
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::Unreachable("its process has no pipes".to_owned()));
         };
@@ -382,7 +378,9 @@ mod tests {
     async fn lines_come_whole_however_they_are_cut_and_blank_ones_not_at_all() {
         let text = "{\"a\":\"\u{5317}\u{4eac}\"}\r\n\n \n{}\nhalf".as_bytes();
         for size in 1..text.len() {
-            let chunks = text.chunks(size).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk)));
+            let chunks = text
+                .chunks(size)
+                .map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk)));
             let reader = tokio_util::io::StreamReader::new(futures_util::stream::iter(chunks));
             let mut lines = Lines::new(reader);
             assert_eq!(lines.next(100).await.unwrap(), "{\"a\":\"\u{5317}\u{4eac}\"}\r");
@@ -414,7 +412,10 @@ mod tests {
         let flood = "the password is hunter2\u{1b}[31m\n".repeat(1000) + &"x".repeat(100_000);
         complaints.read(flood.as_bytes()).await;
         let told = complaints.tail.after("it ended");
-        assert!(told.starts_with("it ended; its last words: the password is *** [31m / "), "{told}");
+        assert!(
+            told.starts_with("it ended; its last words: the password is *** [31m / "),
+            "{told}"
+        );
         assert!(told.len() < (TAIL + 1) * TOLD, "{}", told.len());
         let mut rate = Rate::default();
         let passed = (0..1000).filter(|_| rate.may_go_on()).count();

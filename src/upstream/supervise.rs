@@ -48,9 +48,7 @@ pub fn supervise(command: Vec<OsString>) -> ExitCode {
 
 async fn run(command: Vec<OsString>) -> io::Result<u8> {
     let mut command = command.into_iter();
-    let program = command
-        .next()
-        .ok_or_else(|| io::Error::other("the command is empty"))?;
+    let program = command.next().ok_or_else(|| io::Error::other("the command is empty"))?;
     let mut gateway = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let mut child = Command::new(&program)
         .args(command)

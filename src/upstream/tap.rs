@@ -2,8 +2,8 @@
 //!
 //! A request that carries a [`Sink`] is posted here; its response's text goes into the sink, capped while it streams, and
 //! the SDK is told that an empty result came, so that ids, sessions and cancellation stay its own. What comes before the
-//! answer on an event stream (progress, log messages, requests) goes to the SDK as it is. Every other message goes through
-//! the SDK's client untouched; streams of what origins say unasked are not opened.
+//! answer on an event stream goes to the SDK as it is, but for progress and log messages of a request that is relayed, which
+//! go to whoever relays it. Every other message goes through the SDK's client untouched.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,8 +28,10 @@ use rmcp::transport::streamable_http_client::StreamableHttpResponseLimits;
 use sse_stream::Error as SseError;
 use sse_stream::Sse;
 use sse_stream::SseStream;
+use tokio::sync::Notify;
 
 use super::Error;
+use super::pace::Pace;
 use super::sink::Sink;
 use super::sink::opened;
 use super::sink::over;
@@ -38,12 +40,20 @@ use super::sink::text_of;
 /// The header that names a legacy session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
+/// Bytes of an event that an origin sends unasked.
+const MAX_EVENT_BYTES: usize = 1024 * 1024;
+
 /// Bytes of a refusal that are looked at.
 const REFUSAL_BYTES: u64 = 4096;
 
 /// The SDK's HTTP client with a tap in it.
 #[derive(Clone)]
-pub(super) struct TappedClient(pub(super) reqwest::Client);
+pub(super) struct TappedClient {
+    pub(super) client: reqwest::Client,
+    pace: Arc<Pace>,
+    /// Told when the stream of what the origin says unasked was opened: what it said before is lost.
+    opened: Arc<Notify>,
+}
 
 /// The name that the SDK has for the client's failures.
 pub(super) type SdkError = StreamableHttpError<reqwest::Error>;
@@ -59,16 +69,29 @@ struct Post<'a> {
 }
 
 impl TappedClient {
+    pub(super) fn new(client: reqwest::Client) -> Self {
+        Self {
+            client,
+            pace: Arc::default(),
+            opened: Arc::default(),
+        }
+    }
+
+    /// Waits until the stream of what the origin says unasked is opened.
+    pub(super) async fn opened(&self) {
+        self.opened.notified().await;
+    }
+
     /// Posts a request of ours, and puts its result's text into its sink, now or while the SDK reads the stream.
     ///
     /// The error is for the SDK, which opens a new session and posts again.
     async fn tap(&self, post: Post<'_>) -> Result<StreamableHttpPostResponse, SdkError> {
         let Post { id, sink, .. } = post;
         let mut request = self
-            .0
+            .client
             .post(post.uri)
             .header(ACCEPT, "application/json, text/event-stream")
-            .headers(post.headers.into_iter().collect());
+            .headers(post.headers.into_iter().chain(sink.fields().iter().cloned()).collect());
         let in_session = post.session.is_some();
         if let Some(session) = post.session {
             request = request.header(SESSION, session.as_ref());
@@ -210,6 +233,11 @@ impl<S: Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> Answering
             let Some(data) = event.data.as_ref().filter(|data| !data.is_empty()) else {
                 continue;
             };
+            if let Some((interim, notice)) = self.sink.notice(data.as_bytes()) {
+                // Nobody may be there to hear it any more.
+                let _heard = interim.send(notice).await.is_ok();
+                continue;
+            }
             match opened(data.as_bytes(), &id) {
                 // Without an id: where a stream breaks, the answer is lost, and nothing is resumed.
                 Ok(None) => {
@@ -296,7 +324,7 @@ impl StreamableHttpClient for TappedClient {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, SdkError> {
         let Some((sink, id)) = Sink::of(&message) else {
-            let client = &self.0;
+            let client = &self.client;
             return client
                 .post_message_with_response_limits(uri, message, session_id, auth_header, custom_headers, limits)
                 .await;
@@ -319,21 +347,51 @@ impl StreamableHttpClient for TappedClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), SdkError> {
-        self.0
+        self.client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
     }
 
-    /// Opens none: nobody here listens to what an origin says unasked, and a stream that closes at once would be opened over
-    /// and over, one that never ends an event would be kept in memory.
     async fn get_stream(
         &self,
-        _uri: Arc<str>,
-        _session_id: Option<Arc<str>>,
-        _last_event_id: Option<String>,
-        _auth_header: Option<String>,
-        _custom_headers: HashMap<HeaderName, HeaderValue>,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, SdkError> {
-        Err(StreamableHttpError::ServerDoesNotSupportSse)
+        self.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            MAX_EVENT_BYTES,
+        )
+        .await
+    }
+
+    /// Opens the stream of what an origin of before 2026-07-28 says unasked, with a wait that grows while it does not last.
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        _longest: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, SdkError> {
+        self.pace.wait().await;
+        let stream = self.client.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            MAX_EVENT_BYTES,
+        );
+        let stream = stream.await?;
+        self.opened.notify_one();
+        Ok(stream)
     }
 }
