@@ -145,9 +145,9 @@ pub fn client_config(ca: Option<&[u8]>, alpn: &[&[u8]]) -> Result<ClientConfig, 
                 .build()
                 .map_err(|error| nobody(&error))?
         }
-        None => Arc::new(
-            rustls_platform_verifier::Verifier::new(Arc::clone(&provider)).map_err(|error| nobody(&error))?,
-        ),
+        None => {
+            Arc::new(rustls_platform_verifier::Verifier::new(Arc::clone(&provider)).map_err(|error| nobody(&error))?)
+        }
     };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -217,7 +217,12 @@ const MAX_ISSUER: usize = 200;
 fn issuer_of(certificate: &CertificateDer<'_>) -> String {
     x509_parser::parse_x509_certificate(certificate).map_or_else(
         |_| "unknown".to_owned(),
-        |(_, read)| format!("{:?}", read.issuer().to_string().chars().take(MAX_ISSUER).collect::<String>()),
+        |(_, read)| {
+            format!(
+                "{:?}",
+                read.issuer().to_string().chars().take(MAX_ISSUER).collect::<String>()
+            )
+        },
     )
 }
 

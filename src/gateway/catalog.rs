@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::unserved::Unserved;
+use crate::domain::Definitions;
 use crate::domain::Held;
 use crate::domain::Label;
 use crate::domain::Resource;
@@ -45,6 +46,8 @@ pub struct OriginCatalog {
     stale: bool,
     skills: BTreeMap<SkillUri, Arc<CatalogSkill>>,
     by_root: HashMap<Box<str>, Arc<CatalogSkill>>,
+    /// What it says of its tools: decided about like a skill, and none that a host could list or read.
+    definitions: Option<Arc<CatalogSkill>>,
     /// Skills of which no set was ever seen, by root, and what a host is told of them.
     without_set: HashMap<Box<str>, Unserved>,
     roots: SkillRoots,
@@ -270,8 +273,13 @@ impl OriginCatalog {
         let mut roots = SkillRoots::default();
         let mut by_root = HashMap::with_capacity(skills.len());
         let mut by_uri = BTreeMap::new();
+        let mut definitions = None;
         for skill in skills {
             let skill = Arc::new(skill);
+            if Definitions::is_about(&skill.key.uri) {
+                definitions = Some(skill);
+                continue;
+            }
             roots.add(&skill.key.uri);
             by_root.insert(skill.key.uri.root().into(), Arc::clone(&skill));
             by_uri.insert(skill.key.uri.clone(), skill);
@@ -283,6 +291,7 @@ impl OriginCatalog {
             stale,
             skills: by_uri,
             by_root,
+            definitions,
             without_set: without_set.into_iter().map(told).collect(),
             roots,
         }
@@ -296,6 +305,22 @@ impl OriginCatalog {
     /// Whether the origin could not be asked the last time.
     pub fn is_stale(&self) -> bool {
         self.stale
+    }
+
+    /// What the origin says of its tools, decided about like a skill.
+    pub fn definitions(&self) -> Option<&Arc<CatalogSkill>> {
+        self.definitions.as_ref()
+    }
+
+    /// Everything that is decided about: the skills by URI, then the definitions of tools.
+    pub fn decided(&self) -> impl Iterator<Item = &Arc<CatalogSkill>> {
+        self.skills.values().chain(&self.definitions)
+    }
+
+    /// One thing that is decided about.
+    pub fn decided_about(&self, uri: &SkillUri) -> Option<&Arc<CatalogSkill>> {
+        let definitions = self.definitions.as_ref().filter(|skill| skill.key.uri == *uri);
+        self.skills.get(uri).or(definitions)
     }
 
     /// Every skill that is known, by URI.

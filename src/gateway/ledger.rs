@@ -444,6 +444,11 @@ impl Inner {
             Some(origin) => before.with(self.part(ledger, label, origin)),
             None => before.without(label),
         };
+        self.tell_published(
+            label,
+            before.origin(label).map(Arc::as_ref),
+            after.origin(label).map(Arc::as_ref),
+        );
         *self.catalog.write() = Arc::new(after);
     }
 
@@ -493,7 +498,7 @@ impl Inner {
 
 /// The encoded entry of the last catalog, when the same set is served under the same approval.
 fn encoded_before(before: &Catalog, permit: &ServePermit) -> Option<Arc<Served>> {
-    let skill = before.origin(&permit.key().label)?.skill(&permit.key().uri)?;
+    let skill = before.origin(&permit.key().label)?.decided_about(&permit.key().uri)?;
     let served = skill.decision.as_ref().ok()?;
     served.permit().is_same(permit).then(|| Arc::clone(served))
 }

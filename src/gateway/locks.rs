@@ -36,7 +36,7 @@ impl Gateway {
                     Some(std::sync::Arc::clone(served.permit().entry()))
                 }
             };
-            skills.extend(part.skills().filter_map(|skill| {
+            skills.extend(part.decided().filter_map(|skill| {
                 let key = (*skill.key).clone();
                 Some(LockedSkill::of(key, origin.address(), &*entry(skill)?))
             }));

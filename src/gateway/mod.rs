@@ -9,6 +9,7 @@
 mod behind;
 mod caller;
 mod catalog;
+mod changes;
 mod deliveries;
 mod evidence;
 mod keep;
@@ -17,12 +18,15 @@ mod locks;
 mod memory;
 mod observed;
 mod obtain;
+mod offers;
+mod passing;
 mod pull;
 mod recall;
 mod received;
 mod recent;
 mod recorded;
 mod refresh;
+mod relay;
 mod review;
 mod rules;
 mod status;
@@ -48,8 +52,10 @@ use crate::clock::Clock;
 use crate::config;
 use crate::config::Config;
 use crate::config::OriginConfig;
+use crate::config::Pass;
 use crate::config::People;
 use crate::config::Repair;
+use crate::domain::Definitions;
 use crate::domain::Digest;
 use crate::domain::Label;
 use crate::domain::Limits;
@@ -80,6 +86,8 @@ pub use catalog::Found;
 pub use catalog::OriginCatalog;
 pub use catalog::Served;
 pub use catalog::View;
+pub use changes::Change;
+use changes::Changes;
 pub use deliveries::About;
 pub use deliveries::Asked;
 use deliveries::Deliveries;
@@ -98,7 +106,12 @@ pub use memory::EncodedFile;
 use memory::Memory;
 use obtain::Flight;
 use obtain::FlightKey;
-
+pub use offers::Offer;
+use offers::Offers;
+pub use offers::Tools;
+pub use offers::as_value;
+pub use passing::HoldsSkill;
+pub use passing::Outward;
 pub use pull::PullStep;
 pub use pull::Pulled;
 pub use recall::ClosedSet;
@@ -112,6 +125,10 @@ use recent::Recent;
 pub use recorded::Forgotten;
 pub use recorded::LeafFilter;
 pub use recorded::RecordedLeaf;
+pub use relay::Call;
+pub use relay::Interim;
+pub use relay::Said;
+pub use relay::Unanswered;
 pub use review::AddressDecided;
 pub use review::Approving;
 pub use review::Decided;
@@ -179,6 +196,10 @@ struct Inner {
     published: tokio::sync::Mutex<HashMap<Label, u64>>,
     /// Replaced whole; held for the copy of a pointer.
     catalog: RwLock<Arc<Catalog>>,
+    /// Told of what hosts see differently.
+    told: Changes,
+    /// What origins offer beside skills.
+    offers: Offers,
     memory: Memory,
     /// Fetches under way; held for a look-up.
     flights: parking_lot::Mutex<HashMap<FlightKey, Flight>>,
@@ -210,6 +231,7 @@ struct Origin {
     refresh: std::time::Duration,
     refresh_max: std::time::Duration,
     repair_size: bool,
+    pass: Pass,
 }
 
 /// Why an operator's command could not be carried out.
@@ -317,10 +339,12 @@ impl Gateway {
             allow_unsafe_location: config.store.allow_unsafe_location,
             limits: config.limits.clone(),
         };
-        let origins = config
-            .origins
-            .iter()
-            .map(|origin| Ok((origin.label.clone(), Origin::new(origin, &config.limits, mode, &shutdown)?)));
+        let origins = config.origins.iter().map(|origin| {
+            Ok((
+                origin.label.clone(),
+                Origin::new(origin, &config.limits, mode, &shutdown)?,
+            ))
+        });
         let origins = origins.collect::<Result<BTreeMap<_, _>, Error>>()?;
         let (store, record) = open_store(&options, &clock).await?;
         let unrecorded = Arc::new(AtomicUsize::default());
@@ -335,6 +359,8 @@ impl Gateway {
             changes: AtomicU64::default(),
             published: tokio::sync::Mutex::default(),
             catalog: RwLock::default(),
+            told: Changes::default(),
+            offers: Offers::default(),
             flights: parking_lot::Mutex::default(),
             behind: Behind::default(),
             deliveries: Deliveries::new(config.audit.clone()),
@@ -458,6 +484,7 @@ impl Origin {
             refresh: config.refresh,
             refresh_max: config.refresh_max,
             repair_size: config.repair.contains(&Repair::Size),
+            pass: config.pass.clone(),
         })
     }
 
@@ -544,7 +571,8 @@ impl Inner {
     }
 }
 
-/// Reads a skill as operators write it: `label/path`, or its URI in the merged view.
+/// Reads a skill as operators write it: `label/path`, or its URI in the merged view. `label/~tools` is what the origin says
+/// of its tools.
 ///
 /// `label/path` stands for `skill://path/SKILL.md` of that origin; skills under other schemes are named by their merged URI.
 pub fn parse_skill(text: &str) -> Option<SkillKey> {
@@ -558,6 +586,12 @@ pub fn parse_skill(text: &str) -> Option<SkillKey> {
         };
     }
     let (label, path) = text.split_once('/')?;
+    if path == "~tools" {
+        return Some(SkillKey {
+            label: label.parse().ok()?,
+            uri: Definitions::uri()?,
+        });
+    }
     Some(SkillKey {
         label: label.parse().ok()?,
         uri: skill_uri(&format!("skill://{path}"))?,
@@ -584,6 +618,7 @@ mod tests {
             ("skill://acme/hr/leave/SKILL.md", "acme", "skill://hr/leave/SKILL.md"),
             ("skill://acme/hr/leave", "acme", "skill://hr/leave/SKILL.md"),
             ("skill://acme/~repo/x/leave", "acme", "repo://x/leave/SKILL.md"),
+            ("acme/~tools", "acme", "tools://definitions/SKILL.md"),
         ] {
             let key = parse_skill(text).unwrap();
             assert_eq!((key.label.as_str(), key.uri.as_str()), (label, uri), "{text}");

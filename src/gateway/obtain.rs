@@ -21,6 +21,8 @@ use super::catalog::Served;
 use super::memory::FileKey;
 use super::unserved::Unserved;
 use super::unserved::reason_of;
+use crate::config::Passed;
+use crate::domain::Definitions;
 use crate::domain::Digest;
 use crate::domain::Held;
 use crate::domain::Mismatch;
@@ -111,7 +113,9 @@ impl Gateway {
     /// is held.
     pub async fn ask_for_unknown(&self, key: &SkillKey) -> Unserved {
         let inner = &self.0;
-        if inner.unknown.has(key) || !inner.origins.contains_key(&key.label) {
+        let has_skills =
+            |origin: &super::Origin| origin.pass.passes(Passed::Skills) && !Definitions::is_about(&key.uri);
+        if inner.unknown.has(key) || !inner.origins.get(&key.label).is_some_and(has_skills) {
             return Unserved::Unknown;
         }
         let looked = inner.look_again(key, Attempt::Ordinary).await;
@@ -328,6 +332,10 @@ impl Inner {
         resource: &Resource,
         attempt: Attempt,
     ) -> Result<VerifiedFile, Unserved> {
+        if Definitions::is_about(&key.uri) {
+            // They come with the listing of tools, and are stored again with the next one.
+            return Err(Unserved::Missing);
+        }
         match self.fetch_once(key, entry, resource, attempt).await {
             Ok(file) => return Ok(file),
             Err(Failed::Plain(reason)) => return Err(reason),
@@ -443,7 +451,7 @@ impl Inner {
         let catalog = self.catalog();
         let skill = catalog
             .origin(&served.key().label)
-            .and_then(|part| part.skill(&served.key().uri));
+            .and_then(|part| part.decided_about(&served.key().uri));
         match skill.map(|skill| skill.served(self.clock.now())) {
             Some(Ok(now)) if now.permit().entry().set() == served.permit().entry().set() => Ok(()),
             Some(Ok(_)) | None => Err(Unserved::Held(Held::State(SkillState::Changed))),
@@ -454,7 +462,7 @@ impl Inner {
     /// Refuses when the origin now shows another set than `entry`'s, and the skill is held for that.
     fn still_seen(&self, key: &SkillKey, entry: &SkillEntry) -> Result<(), Unserved> {
         let catalog = self.catalog();
-        let skill = catalog.origin(&key.label).and_then(|part| part.skill(&key.uri));
+        let skill = catalog.origin(&key.label).and_then(|part| part.decided_about(&key.uri));
         match skill {
             Some(skill) if skill.seen == Some(entry.set()) => Ok(()),
             Some(skill) => Err(skill

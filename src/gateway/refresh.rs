@@ -12,9 +12,13 @@ use super::Gateway;
 use super::Inner;
 use super::Origin;
 use super::observed::Sighting;
+use crate::config::Passed;
+use crate::domain::Definitions;
+use crate::domain::EntryFault;
 use crate::domain::Label;
 use crate::domain::Limits;
 use crate::domain::ReadEntry;
+use crate::domain::RejectedEntry;
 use crate::domain::SkillKey;
 use crate::domain::SkillUri;
 use crate::domain::UnsizedEntry;
@@ -25,6 +29,12 @@ use crate::upstream;
 use crate::upstream::Attempt;
 use crate::upstream::Got;
 use crate::upstream::Listing;
+
+/// The least time for which notices of change are taken together.
+const TOGETHER: Duration = Duration::from_millis(500);
+
+/// The longest.
+const LONGEST_TOGETHER: Duration = Duration::from_secs(60);
 
 /// Skills that are known but not listed, asked for one by one in one refresh; the others have their turn in the next.
 const UNLISTED_PER_REFRESH: usize = 256;
@@ -42,11 +52,17 @@ impl Gateway {
 impl Inner {
     async fn keep_fresh(self: &Arc<Self>, label: &Label) {
         let Some(origin) = self.origins.get(label) else { return };
-        let mut turn = 0;
+        let (mut turn, mut in_vain) = (0, 0_u32);
         loop {
+            let before = self.times_told(label);
             let outcome = tokio::select! {
                 outcome = self.refresh(label, &mut turn) => outcome,
                 () = self.shutdown.begun() => return,
+            };
+            in_vain = if self.times_told(label) == before {
+                in_vain.saturating_add(1)
+            } else {
+                0
             };
             let wait = match &outcome {
                 Ok(ttl) => origin.next_refresh(*ttl),
@@ -58,6 +74,7 @@ impl Inner {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = origin.upstream.went_down() => {}
+                () = self.hear_of_change(origin, in_vain) => {}
                 () = self.shutdown.begun() => return,
             }
             if let Some(wait) = origin.upstream.retry_in() {
@@ -69,9 +86,63 @@ impl Inner {
         }
     }
 
+    /// Waits for a notice of change, and then for others to come with it: the longer, the oftener nothing had changed, so
+    /// that an origin that gives notice of every listing is not asked in a circle (case Q2).
+    async fn hear_of_change(&self, origin: &Origin, in_vain: u32) {
+        origin.upstream.changed().await;
+        let wait = TOGETHER.saturating_mul(2_u32.saturating_pow(in_vain.saturating_sub(1)));
+        tokio::time::sleep(wait.min(LONGEST_TOGETHER)).await;
+    }
+
     /// Lists the origin, takes in what it shows, and asks for the skills that are known but not listed.
     async fn refresh(&self, label: &Label, turn: &mut usize) -> Result<Option<Duration>, Error> {
         let origin = self.origin(label)?;
+        let skills = if origin.pass.passes(Passed::Skills) {
+            self.refresh_skills(label, origin, turn).await
+        } else {
+            Ok(None)
+        };
+        let offered = self.refresh_offer(label, origin).await;
+        match (skills, offered) {
+            // A server without skills is of use for what else it has (case C6).
+            (
+                Err(Error::Upstream {
+                    error: upstream::Error::NoSkills,
+                    ..
+                }),
+                offered,
+            ) if origin.pass.passes_more() => {
+                self.note_heard(label, offered.err()).await;
+                Ok(None)
+            }
+            (Ok(ttl), offered) => {
+                if origin.pass.passes_more() {
+                    self.note_heard(label, offered.err()).await;
+                }
+                Ok(ttl)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Notes that the origin answered, and what of its answers was no use.
+    async fn note_heard(&self, label: &Label, error: Option<Error>) {
+        let mut ledger = self.ledger.lock().await;
+        let now = self.clock.now();
+        let observed = self.observed(&mut ledger, label);
+        observed.last_refresh = Some(now);
+        observed.last_error = error.as_ref().map(|error| chain(error));
+        observed.stale = false;
+        observed.heard = Some(now);
+        self.publish(&mut ledger, label);
+    }
+
+    async fn refresh_skills(
+        &self,
+        label: &Label,
+        origin: &Origin,
+        turn: &mut usize,
+    ) -> Result<Option<Duration>, Error> {
         let listing = match origin.upstream.list(Attempt::Probe).await {
             Ok(listing) => listing,
             Err(error) => {
@@ -128,6 +199,7 @@ impl Inner {
             .origin(label)
             .into_iter()
             .flat_map(|origin| origin.skills().map(|(uri, _)| uri.clone()))
+            .filter(|uri| !Definitions::is_about(uri))
             .collect();
         let now = self.clock.now();
         let observed = self.observed(&mut ledger, label);
@@ -194,17 +266,17 @@ impl Inner {
             Got::Entry(text) => text,
         };
         let other = |found: String| {
-            let fault = crate::domain::EntryFault::OtherSkill { found };
-            Sighting::Rejected(crate::domain::RejectedEntry {
+            let fault = EntryFault::OtherSkill { found };
+            Sighting::Rejected(RejectedEntry {
                 uri: Some(uri.to_string()),
                 fault,
             })
         };
-        match ReadEntry::parse(&text, origin.repair_size, &self.limits) {
+        match read(&text, origin.repair_size, &self.limits) {
             Ok(entry) if entry.uri() != uri => other(entry.uri().to_string()),
             Ok(ReadEntry::Whole(entry)) => Sighting::Entry(Arc::new(entry)),
             Ok(ReadEntry::Unsized(entry)) => Sighting::Unsized(entry),
-            Err(rejected) => Sighting::Rejected(crate::domain::RejectedEntry {
+            Err(rejected) => Sighting::Rejected(RejectedEntry {
                 uri: Some(uri.to_string()),
                 fault: rejected.fault,
             }),
@@ -239,7 +311,7 @@ impl Origin {
 
 impl Sighting {
     fn read(text: &str, repair_size: bool, limits: &Limits) -> Self {
-        match ReadEntry::parse(text, repair_size, limits) {
+        match read(text, repair_size, limits) {
             Ok(ReadEntry::Whole(entry)) => Self::Entry(Arc::new(entry)),
             Ok(ReadEntry::Unsized(entry)) => Self::Unsized(entry),
             Err(rejected) => Self::Rejected(rejected),
@@ -254,4 +326,16 @@ impl Sighting {
             Self::Gone(uri) => Some(uri.clone()),
         }
     }
+}
+
+/// Reads what an origin calls a skill. Under the scheme of tool definitions nobody but the gateway has any.
+fn read(text: &str, repair_size: bool, limits: &Limits) -> Result<ReadEntry, RejectedEntry> {
+    let entry = ReadEntry::parse(text, repair_size, limits)?;
+    if Definitions::is_about(entry.uri()) {
+        return Err(RejectedEntry {
+            uri: Some(entry.uri().to_string()),
+            fault: EntryFault::Reserved,
+        });
+    }
+    Ok(entry)
 }

@@ -365,7 +365,7 @@ impl Gateway {
         let catalog = self.catalog();
         let skill = catalog
             .origin(&key.label)
-            .and_then(|part| part.skill(&key.uri))
+            .and_then(|part| part.decided_about(&key.uri))
             .cloned();
         skill.ok_or_else(|| Error::NoSkill(key.clone()))
     }

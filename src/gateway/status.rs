@@ -18,6 +18,7 @@ use crate::domain::Digest;
 use crate::domain::Finding;
 use crate::domain::Json;
 use crate::domain::Label;
+use crate::domain::RejectedTool;
 use crate::domain::ResourceUri;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
@@ -172,10 +173,10 @@ impl Gateway {
         let mut skills = Vec::new();
         for part in catalog.origins() {
             let label = part.label();
-            skills.extend(part.skills().map(|skill| status(&ledger, &names, skill, now)));
+            skills.extend(part.decided().map(|skill| status(&ledger, &names, skill, now)));
             let observed = ledger.origins.get(label);
             let unknown = observed.into_iter().flat_map(|observed| observed.unreadable.keys());
-            let unknown = unknown.filter(|uri| part.skill(uri).is_none());
+            let unknown = unknown.filter(|uri| part.decided_about(uri).is_none());
             skills.extend(unknown.filter_map(|uri| without_set(&ledger, label, uri)));
         }
         skills.sort_by(|a, b| (&a.label, &a.uri).cmp(&(&b.label, &b.uri)));
@@ -246,7 +247,7 @@ impl Gateway {
                 (Some(false), Some(_), true) => "down",
                 (Some(false), Some(_), false) => "up",
             };
-            let rejected = match &before {
+            let rejected: Vec<_> = match &before {
                 Some(note) => note.rejected.iter().map(Rejected::from_note).collect(),
                 None => observed
                     .rejections()
@@ -257,6 +258,7 @@ impl Gateway {
                     })
                     .collect(),
             };
+            let tools = self.0.offers.rejected(label).into_iter().map(Rejected::tool);
             origins.push(OriginStatus {
                 label: label.clone(),
                 address: origin.address.clone(),
@@ -267,7 +269,7 @@ impl Gateway {
                     .era()
                     .or_else(|| before.as_ref().and_then(|note| note.era.clone())),
                 skills: catalog.origin(label).map_or(0, |part| part.skills().len()),
-                rejected,
+                rejected: tools.chain(rejected).collect(),
                 last_refresh: observed.last_refresh.or_else(|| before.as_ref().map(|note| note.heard)),
                 last_error: observed.last_error.clone().or_else(|| observed.shortfall.clone()),
             });
@@ -278,7 +280,7 @@ impl Gateway {
     /// The whole in a few numbers.
     pub fn summary(&self) -> Summary {
         let catalog = self.catalog();
-        let skills = || catalog.origins().flat_map(|part| part.skills());
+        let skills = || catalog.origins().flat_map(|part| part.decided());
         let now = self.0.clock.now();
         let waits = |skill: &&Arc<CatalogSkill>| match skill.state(now) {
             SkillState::Pending | SkillState::Changed | SkillState::Expired => skill.served(now).is_err(),
@@ -306,6 +308,7 @@ struct Names<'a>(HashMap<&'a str, Vec<&'a SkillKey>>);
 impl<'a> Names<'a> {
     fn of(catalog: &'a Catalog) -> Self {
         let mut names: HashMap<_, Vec<_>> = HashMap::new();
+        // What origins say of their tools has the same name with all of them.
         for skill in catalog.origins().flat_map(|part| part.skills()) {
             names.entry(skill.key.uri.name()).or_default().push(&*skill.key);
         }
@@ -397,6 +400,14 @@ impl Observed {
 }
 
 impl Rejected {
+    fn tool(tool: RejectedTool) -> Self {
+        Self {
+            uri: tool.name.map(|name| format!("tool {name}")),
+            rule: "tool".to_owned(),
+            reason: tool.fault.to_string(),
+        }
+    }
+
     fn from_note(note: &crate::store::RejectedNote) -> Self {
         Self {
             uri: note.uri.clone(),

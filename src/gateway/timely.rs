@@ -59,7 +59,7 @@ impl Timely {
         let skills = |label| {
             let part = catalog.origin(label).into_iter();
             let served = part
-                .flat_map(|part| part.skills())
+                .flat_map(|part| part.decided())
                 .filter_map(|skill| skill.served(now).ok());
             served.filter(|served| served.permit().would_hold().is_some()).count()
         };

@@ -120,7 +120,7 @@ async fn answer(shared: &Shared, view: &View, caller: &Caller, request: Request)
     match shared.lane.answer(view, caller, &parts.headers, &body).await {
         Outcome::Reply(reply) => reply.into_response(),
         Outcome::Pass => match shared.rest.get(view) {
-            Some(rest) => rest::pass(rest, Request::from_parts(parts, Body::from(body))).await,
+            Some(rest) => rest::pass(rest, parts, body).await,
             None => StatusCode::NOT_FOUND.into_response(),
         },
     }

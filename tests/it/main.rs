@@ -21,6 +21,7 @@ mod locks;
 mod many;
 mod nests;
 mod offline;
+mod passes;
 mod policy;
 mod quorum;
 mod recalls;

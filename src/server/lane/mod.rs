@@ -39,6 +39,7 @@ use crate::gateway::View;
 
 use cursor::CursorKey;
 use refusal::Refusal;
+pub(super) use refusal::reason_word;
 pub(super) use reply::Reply;
 use reply::Writer;
 use request::Headers;

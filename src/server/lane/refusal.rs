@@ -196,7 +196,7 @@ impl Refusal {
 }
 
 /// The stable word for a reason, for machines (design §10).
-fn reason_word(reason: &Unserved) -> &'static str {
+pub(in crate::server) fn reason_word(reason: &Unserved) -> &'static str {
     match reason {
         Unserved::Unknown | Unserved::Unlisted => "unknown",
         Unserved::Held(_) => "held",

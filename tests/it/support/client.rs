@@ -1,11 +1,14 @@
 //! Hosts: one that speaks bytes, in both eras, and the SDK's own client.
 
+use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures_util::Stream;
+use futures_util::StreamExt as _;
 use rmcp::ClientLifecycleMode;
 use rmcp::ClientServiceExt as _;
 use rmcp::RoleClient;
@@ -23,6 +26,8 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde_json::Value;
 use serde_json::json;
+use sse_stream::Sse;
+use sse_stream::SseStream;
 
 /// The longest that a host waits for an answer; only a gateway that hangs makes it wait so long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -54,6 +59,25 @@ pub(crate) struct Host {
     session: Option<String>,
     token: Option<String>,
     ids: AtomicU64,
+}
+
+/// What a host is told that listens.
+pub(crate) struct Told(Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>);
+
+impl Told {
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Value {
+        loop {
+            let event = tokio::time::timeout(DEADLINE, self.0.next()).await;
+            let event = event
+                .expect("a message in time")
+                .expect("a stream that goes on")
+                .unwrap();
+            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                return serde_json::from_str(&data).unwrap();
+            }
+        }
+    }
 }
 
 /// A client that uses no proxy and no connection of another test.
@@ -146,6 +170,17 @@ impl Host {
         self
     }
 
+    /// The same host with one more header field.
+    pub(crate) fn with_header(self, name: &str, value: &str) -> Self {
+        let headers = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .default_headers(headers)
+            .build()
+            .unwrap();
+        self.with_client(client)
+    }
+
     /// The same host with another HTTP client under it.
     pub(crate) fn with_client(mut self, client: reqwest::Client) -> Self {
         self.client = client;
@@ -164,7 +199,12 @@ impl Host {
 
     async fn try_to_ask(&self, method: &str, mut params: Value) -> reqwest::Result<Answer> {
         if self.is_modern() {
-            params["_meta"] = meta();
+            let mut meta = meta();
+            let added = params["_meta"].take();
+            for (key, value) in added.as_object().into_iter().flatten() {
+                meta[key] = value.clone();
+            }
+            params["_meta"] = meta;
         }
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -175,6 +215,18 @@ impl Host {
             answer.text
         );
         Ok(answer)
+    }
+
+    /// Listens for notices; the first message, which acknowledges that, has come.
+    pub(crate) async fn listen(&self, wanted: Value) -> Told {
+        let params = json!({ "notifications": wanted, "_meta": meta() });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": "listening", "method": "subscriptions/listen", "params": params });
+        let response = self.request("subscriptions/listen", &message).send().await.unwrap();
+        let mut told = Told(Box::pin(SseStream::from_bytes_stream(response.bytes_stream())));
+        let first = told.next().await;
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
+        told
     }
 
     /// The first page of the skills.

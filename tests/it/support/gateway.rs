@@ -407,7 +407,10 @@ impl Gateway {
     /// The skill `label/path` as operators see it, as soon as `holds` of it.
     pub(crate) async fn skill_when(&self, skill: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let (label, path) = skill.split_once('/').unwrap();
-        let uri = format!("skill://{path}/SKILL.md");
+        let uri = match path {
+            "~tools" => "tools://definitions/SKILL.md".to_owned(),
+            path => format!("skill://{path}/SKILL.md"),
+        };
         let is_it = |item: &Value| item["label"] == label && item["uri"] == uri.as_str() && holds(item);
         self.wait_until(&format!("{skill} is {what}"), "skills", is_it).await
     }

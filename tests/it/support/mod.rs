@@ -5,7 +5,18 @@ pub(crate) mod disk;
 pub(crate) mod gateway;
 pub(crate) mod origin;
 pub(crate) mod skill;
+pub(crate) mod toolbox;
 pub(crate) mod witness;
+
+/// Waits until something holds.
+pub(crate) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    let mut interval = tokio::time::interval(std::time::Duration::from_millis(50));
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "it does not come about");
+        interval.tick().await;
+    }
+}
 
 /// The URI of the skill that most tests are about.
 pub(crate) const REFUNDS: &str = "skill://refunds/SKILL.md";
