@@ -6,9 +6,9 @@
 //! 2. [`store`]: what is durable;
 //! 3. [`upstream`]: asking origins;
 //! 4. [`gateway`]: the use cases, where those three meet;
-//! 5. [`server`]: the MCP listener, and the skills lane in it;
+//! 5. [`server`]: the doors for hosts, and the skills lane behind them;
 //! 6. [`admin`]: health, and commands over a socket;
-//! 7. [`cli`]: the command line, and [`serve`] and [`witness`], which wire everything.
+//! 7. [`cli`]: the command line, and [`serve`], [`stdio`] and [`witness`], which wire everything.
 //!
 //! [`config`], [`tls`], [`clock`], [`shutdown`] and [`telemetry`] are leaves that all but `domain` may use.
 
@@ -27,4 +27,5 @@ pub mod tls;
 pub mod upstream;
 
 pub use serve::serve;
+pub use serve::stdio;
 pub use serve::witness;

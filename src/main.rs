@@ -14,5 +14,5 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|word| word == upstream::SUPERVISE) {
         return upstream::supervise(arguments.collect());
     }
-    portcullis::cli::main(portcullis::serve, portcullis::witness)
+    portcullis::cli::main(portcullis::serve, portcullis::stdio, portcullis::witness)
 }

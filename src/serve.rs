@@ -1,4 +1,4 @@
-//! `serve`: open, listen, say so, run until told to end, drain.
+//! `serve` and `stdio`: open, listen, say so, run until told to end, drain.
 
 use std::io::IsTerminal as _;
 use std::io::Write as _;
@@ -8,13 +8,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use tokio::task::JoinHandle;
 
 use crate::admin;
 use crate::admin::Failure;
 use crate::admin::Fault;
+use crate::cli::StdioOptions;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::Log;
+use crate::domain::Label;
 use crate::domain::Limits;
 use crate::gateway;
 use crate::gateway::Gateway;
@@ -22,6 +25,8 @@ use crate::gateway::Mode;
 use crate::gateway::Witness;
 use crate::gateway::WitnessOptions;
 use crate::server;
+use crate::server::BridgeError;
+use crate::server::Doors;
 use crate::shutdown::Shutdown;
 use crate::telemetry;
 use crate::telemetry::chain;
@@ -45,6 +50,15 @@ enum Error {
     /// The admin socket did not come about.
     #[error("the gateway cannot take commands")]
     Socket(#[from] admin::SocketError),
+    /// The socket for hosts that start a command did not come about.
+    #[error("the gateway cannot take in hosts that start a command")]
+    HostSocket(#[from] server::SocketError),
+    /// A host cannot be led to the gateway.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// There is no such address.
+    #[error("{0}")]
+    Nowhere(String),
     /// The TLS files cannot be used.
     #[error("the listener's certificate or key cannot be used")]
     Tls(#[from] tls::Error),
@@ -58,7 +72,11 @@ impl From<Error> for Failure {
         let message = chain(&error);
         let fault = match error {
             Error::Open(error) => Self::from(*error).fault,
-            Error::Listen(_) | Error::Socket(_) | Error::Tls(_) => Fault::Usage,
+            Error::Listen(_) | Error::Socket(_) | Error::HostSocket(_) | Error::Tls(_) | Error::Nowhere(_) => {
+                Fault::Usage
+            }
+            Error::Bridge(BridgeError::Refused(_)) => Fault::Usage,
+            Error::Bridge(BridgeError::NotRunning(_) | BridgeError::Ended | BridgeError::Io(_)) => Fault::Unknown,
             Error::Process(_) => Fault::Ours,
         };
         Self { fault, message }
@@ -87,29 +105,20 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
     let gateway = opened.map_err(Box::new)?;
     let (mcp, mcp_address) = server::bind(config.server.listen).await?;
     let (health, health_address) = server::bind(config.admin.listen).await?;
-    let (socket, people) = (config.admin_socket(), config.admin.socket);
-    gateway.clear_socket(socket.clone()).await.map_err(Box::new)?;
-    let socket = admin::bind_socket(&socket, people)?;
-
-    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
+    let (doors, sockets) = open_sockets(config, &gateway).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let public = if config.audit.publish {
         admin::log_router(&gateway)
     } else {
         Router::new()
     };
-    let router = server::router(&gateway, &config.server, &labels, public);
+    let router = doors.router(&config.server, public);
     let (limits, end) = (config.limits.clone(), shutdown.clone());
     let mcp = shutdown.spawn(async move { server::serve(mcp, tls, router, &limits, end).await });
     let router_of_admin = admin::health_router(&gateway, &config.server.hosts);
     let (limits, end, router) = (config.limits.clone(), shutdown.clone(), router_of_admin);
     let health = shutdown.spawn(async move { server::serve(health, None, router, &limits, end).await });
-    let commands = shutdown.spawn(admin::serve_socket(socket, people, gateway.clone()));
-    gateway.start_refreshers();
-    gateway.start_recording();
-    gateway.start_keeping_deliveries();
-    gateway.start_timely();
-    gateway.start_witnessing();
+    start(&gateway);
 
     let listening = Listening {
         scheme,
@@ -122,19 +131,87 @@ async fn run(config: &Config, mode: Mode) -> Result<(), Error> {
         drop(shutdown.spawn(async move { listening.summarise(&gateway, &end).await }));
     }
     shutdown.begun().await;
-    for task in [mcp, health, commands] {
+    come_to_an_end(config, &gateway, sockets.into_iter().chain([mcp, health])).await;
+    Ok(())
+}
+
+/// Leads the host that started this process to the running gateway, or is the gateway itself, until the host closes
+/// standard input. Standard output carries messages and nothing else.
+///
+/// # Errors
+///
+/// [`Failure`] when no gateway runs, or it could not begin.
+pub async fn stdio(config: Config, options: StdioOptions) -> Result<(), Failure> {
+    let origin = options.origin.as_ref();
+    if options.is_standalone {
+        Box::pin(run_alone(&config, origin)).await?;
+    } else {
+        let bridged = server::bridge(&config.mcp_socket(), origin).await;
+        bridged.map_err(Error::from)?;
+    }
+    Ok(())
+}
+
+async fn run_alone(config: &Config, origin: Option<&Label>) -> Result<(), Error> {
+    let shutdown = Shutdown::new();
+    shutdown.on_signals()?;
+    let opened = Box::pin(Gateway::open(
+        config,
+        Mode::default(),
+        Clock::system(),
+        shutdown.clone(),
+    ))
+    .await;
+    let gateway = opened.map_err(Box::new)?;
+    let (doors, sockets) = open_sockets(config, &gateway).await?;
+    start(&gateway);
+    let served = doors.serve_stdio(origin).await;
+    shutdown.begin();
+    come_to_an_end(config, &gateway, sockets).await;
+    served.map_err(Error::Nowhere)
+}
+
+/// Takes commands and hosts' bridges in.
+async fn open_sockets(config: &Config, gateway: &Gateway) -> Result<(Doors, [JoinHandle<()>; 2]), Error> {
+    let (admin, hosts, people) = (config.admin_socket(), config.mcp_socket(), config.admin.socket);
+    for socket in [&admin, &hosts] {
+        gateway.clear_socket(socket.clone()).await.map_err(Box::new)?;
+    }
+    let (admin, hosts) = (admin::bind_socket(&admin, people)?, server::bind_socket(&hosts)?);
+    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
+    let doors = Doors::new(gateway, &config.server, &labels);
+    let shutdown = gateway.shutdown();
+    let commands = shutdown.spawn(admin::serve_socket(admin, people, gateway.clone()));
+    let bridges = shutdown.spawn(doors.clone().serve_socket(hosts));
+    Ok((doors, [commands, bridges]))
+}
+
+/// Begins what the gateway does by itself.
+fn start(gateway: &Gateway) {
+    gateway.start_refreshers();
+    gateway.start_recording();
+    gateway.start_keeping_deliveries();
+    gateway.start_timely();
+    gateway.start_witnessing();
+}
+
+/// Waits for the listeners, then for the record, then for what still runs.
+async fn come_to_an_end(config: &Config, gateway: &Gateway, listeners: impl IntoIterator<Item = JoinHandle<()>>) {
+    for task in listeners {
         if let Err(error) = task.await {
             tracing::error!(%error, "a listener ended by itself");
         }
     }
+    if let Err(error) = gateway.clear_socket(config.mcp_socket()).await {
+        tracing::warn!(error = %chain(&error), "the socket for hosts that start a command was left behind");
+    }
     // Whatever answers from here on finds no place on the record, and is refused.
     gateway.close_deliveries().await;
     gateway.close_origins().await;
-    let drained = shutdown.drain(DRAIN).await;
+    let drained = gateway.shutdown().drain(DRAIN).await;
     if !drained.all {
         tracing::warn!(left = drained.left, "ended before everything had come to its end");
     }
-    Ok(())
 }
 
 /// Runs a witness of other logs until SIGTERM or SIGINT. Prints its key, then `ready witness=<url>` once it listens.

@@ -9,6 +9,7 @@ use clap::Subcommand;
 
 use super::approve;
 use super::audit;
+use super::connect;
 use super::lock;
 use super::policy;
 use super::recall;
@@ -42,6 +43,17 @@ pub(super) enum Verb {
         #[arg(long)]
         offline: bool,
     },
+    /// Serve the host that starts this command, over standard input and output; leads to the running gateway.
+    Stdio {
+        /// Only this origin, under its own names.
+        #[arg(long, value_name = "LABEL")]
+        origin: Option<Label>,
+        /// Be the gateway: run it in this process, without listeners, until standard input ends.
+        #[arg(long)]
+        standalone: bool,
+    },
+    /// Print what to paste into a host's configuration; without a name, list the hosts that are known.
+    Connect(connect::Connect),
     /// List the skills.
     Skills {
         /// Only those in this state.

@@ -8,6 +8,7 @@ mod approve;
 mod arguments;
 mod ask;
 mod audit;
+mod connect;
 mod deliveries;
 mod evidence;
 mod leaves;
@@ -17,6 +18,7 @@ mod policy;
 mod recall;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -28,6 +30,7 @@ use crate::admin::Failure;
 use crate::admin::TokenAct;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::Label;
 use crate::gateway::Mode;
 use crate::gateway::WitnessOptions;
 use crate::telemetry;
@@ -39,12 +42,23 @@ use arguments::Verb;
 use ask::Ask;
 use output::Output;
 
-/// Reads the arguments, does what they say, and gives the exit code. `serve` and `witness`, which listen, are handed in,
-/// since they stand above.
-pub fn main<S, F, W, G>(serve: S, witness: W) -> ExitCode
+/// How a host that started this process is served.
+#[derive(Clone, Debug)]
+pub struct StdioOptions {
+    /// One origin; without it all.
+    pub origin: Option<Label>,
+    /// Whether this process is the gateway itself, instead of leading to one.
+    pub is_standalone: bool,
+}
+
+/// Reads the arguments, does what they say, and gives the exit code. `serve`, `stdio` and `witness`, which serve others, are
+/// handed in, since they stand above.
+pub fn main<S, F, T, H, W, G>(serve: S, stdio: T, witness: W) -> ExitCode
 where
     S: FnOnce(Config, Mode) -> F,
     F: Future<Output = Result<(), Failure>>,
+    T: FnOnce(Config, StdioOptions) -> H,
+    H: Future<Output = Result<(), Failure>>,
     W: FnOnce(WitnessOptions) -> G,
     G: Future<Output = Result<(), Failure>>,
 {
@@ -61,10 +75,34 @@ where
         Err(error) => return told(&Failure::ours(format!("the runtime cannot be made: {error}"))),
     };
     tls::install_provider();
-    match runtime.block_on(Box::pin(run(arguments, serve, witness))) {
-        Ok(code) => code,
-        Err(failure) => told(&failure),
-    }
+    let done = runtime.block_on(Box::pin(async {
+        if let Verb::Serve { offline } = arguments.verb {
+            let config = configured(&arguments.config)?;
+            return Box::pin(serve(config, Mode { offline }))
+                .await
+                .map(|()| ExitCode::SUCCESS);
+        }
+        if let Verb::Stdio { origin, standalone } = arguments.verb {
+            let read = if standalone { configured } else { unsecret };
+            let (config, is_standalone) = (read(&arguments.config)?, standalone);
+            let served = Box::pin(stdio(config, StdioOptions { origin, is_standalone }));
+            return served.await.map(|()| ExitCode::SUCCESS);
+        }
+        run(arguments, witness).await
+    }));
+    done.unwrap_or_else(|failure| told(&failure))
+}
+
+/// Reads the configuration of a gateway that is to run, and begins to log as it says.
+fn configured(file: &Path) -> Result<Config, Failure> {
+    let config = Config::load(file).map_err(|invalid| Failure::usage(invalid.to_string()))?;
+    telemetry::init(&config.log).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(config)
+}
+
+/// Reads the configuration for what needs none of the origins' secrets.
+fn unsecret(file: &Path) -> Result<Config, Failure> {
+    Config::load_without_secrets(file).map_err(|invalid| Failure::usage(invalid.to_string()))
 }
 
 /// Prints a failure and gives its exit code.
@@ -74,20 +112,11 @@ fn told(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.fault.exit_code())
 }
 
-async fn run<S, F, W, G>(arguments: Arguments, serve: S, witness: W) -> Result<ExitCode, Failure>
+async fn run<W, G>(arguments: Arguments, witness: W) -> Result<ExitCode, Failure>
 where
-    S: FnOnce(Config, Mode) -> F,
-    F: Future<Output = Result<(), Failure>>,
     W: FnOnce(WitnessOptions) -> G,
     G: Future<Output = Result<(), Failure>>,
 {
-    if let Verb::Serve { offline } = arguments.verb {
-        let config = Config::load(&arguments.config).map_err(|invalid| Failure::usage(invalid.to_string()))?;
-        telemetry::init(&config.log).map_err(|error| Failure::usage(error.to_string()))?;
-        return Box::pin(serve(config, Mode { offline }))
-            .await
-            .map(|()| ExitCode::SUCCESS);
-    }
     let output = Output::new(arguments.json);
     if let Verb::Audit { act } = &arguments.verb {
         if let Some(done) = act.run_alone(&output) {
@@ -97,13 +126,18 @@ where
             return Box::pin(witness(options)).await.map(|()| ExitCode::SUCCESS);
         }
     }
+    if let Verb::Connect(connect) = &arguments.verb {
+        return connect.run(&unsecret(&arguments.config)?, &arguments.config, &output);
+    }
     let ask = Ask::new(&arguments.config)?;
     carry_out(&ask, &output, arguments.verb).await
 }
 
 async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, Failure> {
     match verb {
-        Verb::Serve { .. } => Err(Failure::ours("serve is no command to ask for".to_owned())),
+        Verb::Serve { .. } | Verb::Stdio { .. } | Verb::Connect(_) => {
+            Err(Failure::ours("this is no command to ask for".to_owned()))
+        }
         Verb::Skills { state } => {
             let mut skills = ask.value(&Command::Skills).await?;
             if let (Some(state), Some(list)) = (state, skills.as_array_mut()) {

@@ -185,6 +185,7 @@ fn server(section: &Section<'_>, sources: &Sources<'_>) -> Server {
             .unwrap_or(Auth::None),
         tls: tls_files(section, sources),
         insecure_listen: section.read("insecure_listen", value::flag).unwrap_or(false),
+        socket_path: section.read("socket_path", |v| sources.path(v)),
     };
     if server.hosts.is_empty() {
         section.problem("hosts", "is empty; no request would be accepted".to_owned());
@@ -295,5 +296,9 @@ fn limits(section: &Section<'_>) -> Limits {
         request_time: section
             .read("request_time", value::duration(MOMENT))
             .unwrap_or(standard.request_time),
+        sessions: count("sessions", standard.sessions),
+        session_idle: section
+            .read("session_idle", value::duration(MOMENT))
+            .unwrap_or(standard.session_idle),
     }
 }

@@ -62,6 +62,8 @@ pub struct Server {
     pub tls: Option<TlsFiles>,
     /// Whether an address that others can reach may do without TLS or tokens.
     pub insecure_listen: bool,
+    /// Where the socket for hosts that start a command is, as an absolute path; without it, `mcp.sock` in the data folder.
+    pub socket_path: Option<PathBuf>,
 }
 
 /// Who may ask for skills.
@@ -281,6 +283,12 @@ impl Config {
     pub fn admin_socket(&self) -> PathBuf {
         let own = || self.store.data_dir.join("admin.sock");
         self.admin.socket_path.clone().unwrap_or_else(own)
+    }
+
+    /// Where the socket for hosts that start a command is.
+    pub fn mcp_socket(&self) -> PathBuf {
+        let own = || self.store.data_dir.join("mcp.sock");
+        self.server.socket_path.clone().unwrap_or_else(own)
     }
 }
 

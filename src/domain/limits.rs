@@ -59,6 +59,10 @@ pub struct Limits {
     pub request_bytes: usize,
     /// The longest that a host may take to send a request's head or body.
     pub request_time: Duration,
+    /// Sessions of hosts of older revisions at once.
+    pub sessions: usize,
+    /// How long a session may go without a request before it ends.
+    pub session_idle: Duration,
 }
 
 impl Default for Limits {
@@ -80,6 +84,8 @@ impl Default for Limits {
             connections: 4_096,
             request_bytes: 4 * 1024 * 1024,
             request_time: Duration::from_secs(30),
+            sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who asks: a token, or an address. On the record it is a commitment; the name lies in `people/` alone.
+//! Who asks: a token, a user of this machine, or an address. On the record it is a commitment; the name lies in `people/` alone.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -33,6 +33,11 @@ impl Caller {
     /// Whoever shows a token.
     pub(super) fn with_token(id: &TokenId, name: &str) -> Self {
         Self(format!("{TOKEN}{id}:{name}").into())
+    }
+
+    /// A user of this machine, as the record calls people: neither a token nor an address has such a name.
+    pub(super) fn called(name: &str) -> Self {
+        Self(name.into())
     }
 
     fn is_address(&self) -> bool {

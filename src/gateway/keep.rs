@@ -113,6 +113,11 @@ impl Gateway {
         Some(Caller::with_token(&token.id, &token.name))
     }
 
+    /// Whoever has a user id on this machine: a person by their name, if they are listed.
+    pub fn caller_with_uid(&self, uid: u32) -> Caller {
+        Caller::called(&self.people().of_uid(uid))
+    }
+
     /// Takes back, at once, the token with this id, or every live token of this name. Gives how many there were.
     ///
     /// # Errors

@@ -11,13 +11,13 @@ use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
@@ -38,6 +38,13 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// How long connections may take to come to their end in a drain.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// The place of a connection among those that there may be. A connection that became something else than HTTP keeps it.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// Given back with the last clone.
+    _place: Arc<OwnedSemaphorePermit>,
+}
 
 /// Why a listener did not come about.
 #[derive(Debug, Error)]
@@ -77,34 +84,22 @@ pub async fn serve(
 ) {
     let acceptor = tls.map(TlsAcceptor::from);
     let places = Arc::new(Semaphore::new(limits.connections));
-    let graceful = GracefulShutdown::new();
     let protocols = Arc::new(Protocols::new(limits));
     loop {
         let place = tokio::select! {
             place = Arc::clone(&places).acquire_owned() => place,
             () = shutdown.begun() => break,
         };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shutdown.begun() => break,
+        let Some((socket, caller)) = next(&listener, &shutdown).await else {
+            break;
         };
-        let (socket, caller) = match accepted {
-            Ok((socket, peer)) => (socket, Caller::at(peer.ip())),
-            Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(ACCEPT_REST).await;
-                continue;
-            }
+        let (protocols, router, acceptor) = (Arc::clone(&protocols), router.clone(), acceptor.clone());
+        let (time, end) = (limits.request_time, shutdown.clone());
+        let Ok(place) = place else { break };
+        let place = Place {
+            _place: Arc::new(place),
         };
-        let (protocols, router, watcher, acceptor) = (
-            Arc::clone(&protocols),
-            router.clone(),
-            graceful.watcher(),
-            acceptor.clone(),
-        );
-        let time = limits.request_time;
         drop(shutdown.spawn(async move {
-            let _place = place;
             let Some(secured) = Secured::new(socket, acceptor, time).await else {
                 return;
             };
@@ -116,17 +111,45 @@ pub async fn serve(
             // Who asks is known before the router is: without a token it is whoever has this address.
             let service = TowerToHyperService::new(router.map_request(move |mut request: http::Request<Incoming>| {
                 request.extensions_mut().insert(caller.clone());
+                request.extensions_mut().insert(place.clone());
                 request
             }));
-            let connection = server.serve_connection(TokioIo::new(secured.stream), service);
-            if let Err(error) = watcher.watch(connection).await {
+            let connection = server.serve_connection_with_upgrades(TokioIo::new(secured.stream), service);
+            let mut connection = std::pin::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = end.begun() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
         }));
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
+    // Each connection holds its place until it has come to its end.
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    if tokio::time::timeout(DRAIN, places.acquire_many(all)).await.is_err() {
         tracing::warn!("connections were still open when the drain ended");
+    }
+}
+
+/// The next connection, and who makes it; nothing once the end begins.
+async fn next(listener: &TcpListener, shutdown: &Shutdown) -> Option<(TcpStream, Caller)> {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.begun() => return None,
+        };
+        match accepted {
+            Ok((socket, peer)) => return Some((socket, Caller::at(peer.ip()))),
+            Err(error) => {
+                tracing::warn!(%error, "no connection could be accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
     }
 }
 

@@ -91,6 +91,14 @@ impl Guard {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
+    /// Whether who was let in still would be, for a connection that lasts.
+    pub(super) fn still_admits(&self, headers: &HeaderMap) -> bool {
+        match self.auth {
+            Auth::None => true,
+            Auth::Token => self.token(headers).is_some(),
+        }
+    }
+
     fn token(&self, headers: &HeaderMap) -> Option<Caller> {
         let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
         let (scheme, secret) = value.split_once(' ')?;

@@ -1,35 +1,38 @@
-//! The MCP listener: accept, TLS, guard, the skills lane, the SDK for the rest.
+//! The doors for hosts: HTTP, WebSocket, a local socket, standard input and output. Behind each stand the skills lane and
+//! the SDK for the rest.
 //!
-//! Imports `domain`, `gateway` and the leaves. A request goes `accept` → `guard` (Host, Origin, token; who asks) → `lane`; what the
-//! lane does not own goes on to `rest`, the SDK's service, untouched. Outcomes become JSON-RPC in `lane::refusal` and
-//! nowhere else; no path, address or secret of ours is in the words sent.
+//! Imports `domain`, `gateway` and the leaves. A request goes `accept` → `guard` (Host, Origin, token; who asks) → `endpoint`
+//! or `websocket`; what comes over a stream of messages, from `websocket` or `local`, goes through `stream`. All ask `lane`
+//! first; what it does not own goes on to `rest`, the SDK's service, untouched. Outcomes become JSON-RPC in `lane::refusal`
+//! and nowhere else; no path, address or secret of ours is in the words sent.
 
 mod accept;
+mod batch;
+mod endpoint;
 mod frames;
 mod guard;
+mod held;
 mod lane;
+mod local;
 mod rest;
+mod sessions;
+mod stream;
+mod websocket;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::Request;
 use axum::extract::State;
 use axum::middleware;
 use axum::response::IntoResponse as _;
 use axum::response::Response;
-use axum::routing::post;
-use bytes::Bytes;
+use axum::routing::any;
 use http::StatusCode;
-use http::header::ALLOW;
-use http::header::CONTENT_TYPE;
-use http_body_util::BodyExt as _;
-use http_body_util::LengthLimitError;
-use http_body_util::Limited;
+use tokio::net::UnixListener;
 
 use crate::config::Server;
 use crate::domain::Label;
@@ -40,42 +43,98 @@ use crate::gateway::View;
 pub use accept::Error;
 pub use accept::bind;
 pub use accept::serve;
-use frames::Frames;
 use guard::Guard;
 use lane::Lane;
-use lane::Outcome;
-use lane::Reply;
+pub use local::BridgeError;
+pub use local::SocketError;
+pub use local::bind_socket;
+pub use local::bridge;
 use rest::Rest;
+use sessions::Owner;
+use sessions::Sessions;
 
-/// Everything that the routes share.
+/// Every way in for hosts. Cheap to clone.
+#[derive(Clone)]
+pub struct Doors(Arc<Shared>);
+
+/// Everything that they share.
 struct Shared {
     lane: Lane,
     gateway: Gateway,
+    guard: Arc<Guard>,
+    sessions: Arc<Sessions>,
     /// The SDK's service for each view.
     rest: HashMap<View, Rest>,
 }
 
-/// The routes `/mcp` (all origins) and `/mcp/<label>` (one), behind the guard; and those that are `public`, for whoever
-/// means this gateway, without a token.
-pub fn router(gateway: &Gateway, config: &Server, labels: &[Label], public: Router) -> Router {
-    let views = labels.iter().cloned().map(View::Origin).chain([View::Merged]);
-    let shared = Arc::new(Shared {
-        lane: Lane::new(gateway.clone()),
-        gateway: gateway.clone(),
-        rest: views.map(|view| (view.clone(), rest::service(gateway, view))).collect(),
-    });
-    let guard = Arc::new(Guard::new(gateway.clone(), config));
-    let open = Arc::new(Guard::without_token(gateway.clone(), config));
-    Router::new()
-        .route("/mcp", post(merged).fallback(only_post))
-        .route("/mcp/{label}", post(of_origin).fallback(only_post))
-        .with_state(shared)
-        .layer(middleware::from_fn_with_state(guard, guard::check))
-        .merge(public.layer(middleware::from_fn_with_state(open, guard::check)))
+impl Doors {
+    /// Doors to all origins, and to each one alone.
+    pub fn new(gateway: &Gateway, config: &Server, labels: &[Label]) -> Self {
+        let views = labels.iter().cloned().map(View::Origin).chain([View::Merged]);
+        Self(Arc::new(Shared {
+            lane: Lane::new(gateway.clone()),
+            gateway: gateway.clone(),
+            guard: Arc::new(Guard::new(gateway.clone(), config)),
+            sessions: Arc::new(Sessions::new(gateway.limits(), gateway.shutdown().clone())),
+            rest: views.map(|view| (view.clone(), Rest::new(gateway, view))).collect(),
+        }))
+    }
+
+    /// The routes `/mcp` and `/ws` (all origins), `/mcp/<label>` and `/ws/<label>` (one), behind the guard; and those that
+    /// are `public`, for whoever means this gateway, without a token.
+    pub fn router(&self, config: &Server, public: Router) -> Router {
+        let open = Arc::new(Guard::without_token(self.0.gateway.clone(), config));
+        let guard = Arc::clone(&self.0.guard);
+        Router::new()
+            .route("/mcp", any(merged))
+            .route("/mcp/{label}", any(of_origin))
+            .route("/ws", any(merged_socket))
+            .route("/ws/{label}", any(socket_of_origin))
+            .with_state(Arc::clone(&self.0))
+            .layer(middleware::from_fn_with_state(guard, guard::check))
+            .merge(public.layer(middleware::from_fn_with_state(open, guard::check)))
+    }
+
+    /// Serves hosts' bridges on a socket until the end begins.
+    pub async fn serve_socket(self, listener: UnixListener) {
+        local::serve_socket(self.0, listener).await;
+    }
+
+    /// Serves the host that started this very process, until it closes standard input or the end begins.
+    ///
+    /// # Errors
+    ///
+    /// When no origin has the label, in words.
+    pub async fn serve_stdio(self, origin: Option<&Label>) -> Result<(), String> {
+        local::serve_stdio(self.0, origin).await
+    }
+}
+
+impl Shared {
+    /// The view that is meant: of one origin, or of all.
+    fn view(&self, origin: Option<&str>) -> Result<View, String> {
+        let Some(origin) = origin else {
+            return Ok(View::Merged);
+        };
+        let view = origin.parse().map(View::Origin).ok();
+        view.filter(|view| self.rest.contains_key(view))
+            .ok_or_else(|| "no origin has this label".to_owned())
+    }
+
+    /// Where somebody speaks, or that there is no such place.
+    fn owner(&self, caller: Caller, origin: Option<&str>) -> Result<Owner, Box<Response>> {
+        match self.view(origin) {
+            Ok(view) => Ok(Owner { caller, view }),
+            Err(words) => Err(Box::new((StatusCode::NOT_FOUND, words).into_response())),
+        }
+    }
 }
 
 async fn merged(State(shared): State<Arc<Shared>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
-    answer(&shared, &View::Merged, &caller, request).await
+    match shared.owner(caller, None) {
+        Ok(owner) => endpoint::answer(&shared, &owner, request).await,
+        Err(refusal) => *refusal,
+    }
 }
 
 async fn of_origin(
@@ -84,56 +143,31 @@ async fn of_origin(
     Path(label): Path<String>,
     request: Request,
 ) -> Response {
-    match label.parse().map(View::Origin) {
-        Ok(view) if shared.rest.contains_key(&view) => answer(&shared, &view, &caller, request).await,
-        Ok(_) | Err(_) => (StatusCode::NOT_FOUND, "no origin has this label").into_response(),
+    match shared.owner(caller, Some(&label)) {
+        Ok(owner) => endpoint::answer(&shared, &owner, request).await,
+        Err(refusal) => *refusal,
     }
 }
 
-/// Without sessions there is nothing to GET or DELETE (base protocol §8.1, §23.2).
-async fn only_post() -> Response {
-    (
-        StatusCode::METHOD_NOT_ALLOWED,
-        [(ALLOW, "POST")],
-        "an MCP endpoint takes POST",
-    )
-        .into_response()
-}
-
-/// Reads the body within its bounds, lets the lane answer, and hands what it does not own to the SDK.
-async fn answer(shared: &Shared, view: &View, caller: &Caller, request: Request) -> Response {
-    let limits = shared.gateway.limits();
-    let (parts, body) = request.into_parts();
-    let read = tokio::time::timeout(limits.request_time, Limited::new(body, limits.request_bytes).collect()).await;
-    let body = match read {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the request is over server's limit on bytes",
-            )
-                .into_response();
-        }
-        Ok(Err(_broken)) => return StatusCode::BAD_REQUEST.into_response(),
-        Err(_elapsed) => return (StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive").into_response(),
-    };
-    match shared.lane.answer(view, caller, &parts.headers, &body).await {
-        Outcome::Reply(reply) => reply.into_response(),
-        Outcome::Pass => match shared.rest.get(view) {
-            Some(rest) => rest::pass(rest, parts, body).await,
-            None => StatusCode::NOT_FOUND.into_response(),
-        },
+async fn merged_socket(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    match shared.owner(caller, None) {
+        Ok(owner) => websocket::open(&shared, owner, request),
+        Err(refusal) => *refusal,
     }
 }
 
-impl Reply {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = match <[Bytes; 1]>::try_from(self.frames) {
-            Ok([whole]) => Body::from(whole),
-            Err(frames) if frames.is_empty() => return status.into_response(),
-            Err(frames) => Body::new(Frames::from(frames)),
-        };
-        (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+async fn socket_of_origin(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(label): Path<String>,
+    request: Request,
+) -> Response {
+    match shared.owner(caller, Some(&label)) {
+        Ok(owner) => websocket::open(&shared, owner, request),
+        Err(refusal) => *refusal,
     }
 }

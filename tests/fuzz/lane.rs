@@ -162,5 +162,5 @@ async fn open(folder: &Path) -> Router {
     };
     gateway.approve(&by, &key, wanted).await.expect("it is approved");
     let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
-    server::router(&gateway, &config.server, &labels, Router::new())
+    server::Doors::new(&gateway, &config.server, &labels).router(&config.server, Router::new())
 }

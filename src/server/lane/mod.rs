@@ -38,14 +38,19 @@ use crate::gateway::Unserved;
 use crate::gateway::View;
 
 use cursor::CursorKey;
-use refusal::Refusal;
+pub(super) use refusal::Refusal;
 pub(super) use refusal::reason_word;
 pub(super) use reply::Reply;
 use reply::Writer;
 use request::Headers;
+pub(super) use request::Id;
+pub(super) use request::Kind;
+pub(super) use request::Message;
 use request::Method;
-use request::Parsed;
+pub(super) use request::PROTOCOL_VERSION;
 use request::Request;
+pub(super) use request::SUPPORTED;
+pub(super) use request::is_batch;
 
 /// Milliseconds for which hosts may keep an answer: short, so that a revocation reaches them (design §3).
 pub(super) const TTL: u64 = 30_000;
@@ -78,12 +83,14 @@ impl Lane {
         }
     }
 
-    /// Answers a request of the skill family, once the answer is on the record.
-    pub(super) async fn answer(&self, view: &View, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> Outcome {
-        let parsed = match Parsed::read(body) {
-            Ok(parsed) => parsed,
-            Err(refusal) => return Outcome::Reply(refusal.reply(None)),
-        };
+    /// Answers a request of the skill family, once the answer is on the record. Headers there are on HTTP alone.
+    pub(super) async fn answer(
+        &self,
+        view: &View,
+        caller: &Caller,
+        headers: Option<&HeaderMap>,
+        parsed: &Message<'_>,
+    ) -> Outcome {
         let Some(method) = parsed.method() else {
             // What is spoken here is one answer, whoever gives it: the SDK would name the older revisions too.
             let unspoken = parsed
@@ -91,7 +98,7 @@ impl Lane {
                 .map(|version| Refusal::Version(version).reply(parsed.id()));
             return unspoken.map_or(Outcome::Pass, Outcome::Reply);
         };
-        if parsed.is_notification() {
+        if parsed.kind() == Kind::Notification {
             return Outcome::Reply(Reply::accepted());
         }
         let asked = |uri: Option<&str>| Asked {
@@ -102,7 +109,7 @@ impl Lane {
             about: About::default(),
             outcome: domain::Outcome::Delivered,
         };
-        let request = match parsed.request(method, &Headers::new(headers)) {
+        let request = match parsed.request(method, headers.map(Headers::new).as_ref()) {
             Ok(request) => request,
             Err(refusal) => {
                 let reply = self.recorded(asked(None), Answered::refused(refusal)).await;

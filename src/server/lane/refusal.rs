@@ -13,7 +13,7 @@ use crate::gateway::Unserved;
 
 /// Why a request of the skill family gets no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(in crate::server) enum Refusal {
     /// Not JSON.
     Parse,
     /// JSON, but no request.
@@ -28,6 +28,12 @@ pub(super) enum Refusal {
     Version(String),
     /// A cursor that was never given out here.
     Cursor,
+    /// A method of another era than the request's.
+    Unoffered(String),
+    /// A session that is not there, or not for this caller (base protocol §23.2).
+    Session,
+    /// There is no room for one more session.
+    Full,
     /// The answer cannot be recorded.
     Unrecorded,
     /// Nothing is served under a URI.
@@ -82,7 +88,7 @@ impl Refusal {
     }
 
     /// The answer.
-    pub(super) fn reply(&self, id: Option<&str>) -> Reply {
+    pub(in crate::server) fn reply(&self, id: Option<&str>) -> Reply {
         let mut error = json!({ "code": self.code(), "message": self.message() });
         if let (Some(data), Some(error)) = (self.data(), error.as_object_mut()) {
             error.insert("data".to_owned(), data);
@@ -99,6 +105,9 @@ impl Refusal {
             | Self::Params(_)
             | Self::Header(_)
             | Self::Version(_)
+            | Self::Unoffered(_)
+            | Self::Session
+            | Self::Full
             | Self::Cursor => "invalid",
             Self::Unrecorded => INTERNAL,
             Self::Unserved { reason, .. } => reason_word(reason),
@@ -115,6 +124,9 @@ impl Refusal {
             | Self::Params(_)
             | Self::Header(_)
             | Self::Version(_)
+            | Self::Unoffered(_)
+            | Self::Session
+            | Self::Full
             | Self::Cursor
             | Self::Unrecorded => None,
         }
@@ -123,6 +135,8 @@ impl Refusal {
     fn status(&self) -> u16 {
         match self {
             Self::Parse | Self::Invalid(_) | Self::Meta(_) | Self::Header(_) | Self::Version(_) => 400,
+            Self::Unoffered(_) | Self::Session => 404,
+            Self::Full => 503,
             Self::Params(_) | Self::Cursor | Self::Unrecorded | Self::Unserved { .. } => 200,
         }
     }
@@ -130,11 +144,12 @@ impl Refusal {
     fn code(&self) -> i32 {
         match self {
             Self::Parse => -32700,
-            Self::Invalid(_) => -32600,
+            Self::Invalid(_) | Self::Session => -32600,
+            Self::Unoffered(_) => -32601,
             Self::Meta(_) | Self::Params(_) | Self::Cursor => -32602,
             Self::Header(_) => -32020,
             Self::Version(_) => -32022,
-            Self::Unrecorded => -32603,
+            Self::Full | Self::Unrecorded => -32603,
             Self::Unserved {
                 reason, legacy_read, ..
             } => match reason {
@@ -151,7 +166,7 @@ impl Refusal {
 
     fn message(&self) -> String {
         match self {
-            Self::Parse => "the body is not JSON".to_owned(),
+            Self::Parse => "the message is not JSON".to_owned(),
             Self::Invalid(why) => (*why).to_owned(),
             Self::Meta(key) => format!("params._meta has no {key}"),
             Self::Params(why) | Self::Header(why) => why.clone(),
@@ -159,6 +174,9 @@ impl Refusal {
             Self::Cursor => {
                 "this cursor was not given out here, or not since the last start; list from the beginning".to_owned()
             }
+            Self::Unoffered(method) => format!("{method} is no method of this revision"),
+            Self::Session => "there is no such session, or not any more; begin anew with initialize".to_owned(),
+            Self::Full => "as many sessions are open as the gateway holds, and all are in use; try again later, or do without one: revision 2026-07-28 needs none".to_owned(),
             Self::Unrecorded => Unrecorded.to_string(),
             Self::Unserved {
                 uri,
@@ -190,7 +208,15 @@ impl Refusal {
                 Some(data)
             }
             Self::Unrecorded => Some(json!({ "dev.portcullis/reason": INTERNAL })),
-            Self::Parse | Self::Invalid(_) | Self::Meta(_) | Self::Params(_) | Self::Header(_) | Self::Cursor => None,
+            Self::Parse
+            | Self::Invalid(_)
+            | Self::Meta(_)
+            | Self::Params(_)
+            | Self::Header(_)
+            | Self::Unoffered(_)
+            | Self::Session
+            | Self::Full
+            | Self::Cursor => None,
         }
     }
 }

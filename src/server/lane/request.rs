@@ -1,5 +1,5 @@
-//! Requests as they come: one JSON-RPC object, its era, and what headers and body must agree on (base protocol §2, §3, §8,
-//! §22.2).
+//! Messages as they come: one JSON-RPC object, its era, and what headers and body must agree on (base protocol §2, §3, §8,
+//! §22.2). Where there are no headers (§9), the body alone says everything.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use super::refusal::Refusal;
 use crate::domain;
 
 /// Revisions in which each request says what it is.
-pub(super) const SUPPORTED: [&str; 1] = ["2026-07-28"];
+pub(in crate::server) const SUPPORTED: [&str; 1] = ["2026-07-28"];
 
 /// Revisions with a handshake before them.
 const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// The header that names the revision.
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(in crate::server) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The header that names the method.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -46,9 +46,31 @@ pub(super) enum Era {
     Legacy,
 }
 
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Kind {
+    /// It wants an answer.
+    Request,
+    /// It wants none.
+    Notification,
+    /// It is one.
+    Response,
+}
+
+/// The id of a request, as it is compared: by value, not by how it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::server) enum Id {
+    /// An integer.
+    Number(i64),
+    /// An integer beyond those, as written.
+    Large(Box<str>),
+    /// A string, decoded.
+    Text(Box<str>),
+}
+
 /// A JSON-RPC message, opened as far as every message is.
 #[derive(Debug, Deserialize)]
-pub(super) struct Parsed<'a> {
+pub(in crate::server) struct Message<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -109,11 +131,10 @@ impl<'a> Headers<'a> {
     }
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> Message<'a> {
     /// Opens a message: one object, no batch (base protocol §2).
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, Refusal> {
-        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-        if first == Some(&b'[') {
+    pub(in crate::server) fn read(body: &'a [u8]) -> Result<Self, Refusal> {
+        if is_batch(body) {
             return Err(Refusal::Invalid("batches are not taken; send one message a request"));
         }
         let parsed: Self = serde_json::from_slice(body).map_err(|error| match error.classify() {
@@ -146,26 +167,54 @@ impl<'a> Parsed<'a> {
         (!SUPPORTED.contains(&version.as_ref())).then(|| version.into_owned())
     }
 
-    /// Says whether no answer is expected.
-    pub(super) fn is_notification(&self) -> bool {
-        self.id.is_none()
+    /// What it is.
+    pub(in crate::server) fn kind(&self) -> Kind {
+        match (self.id, &self.method) {
+            (_, None) => Kind::Response,
+            (Some(_), Some(_)) => Kind::Request,
+            (None, Some(_)) => Kind::Notification,
+        }
+    }
+
+    /// Says whether its method is of the skill family.
+    pub(in crate::server) fn is_of_the_lane(&self) -> bool {
+        self.method().is_some()
+    }
+
+    /// The method's name, of the skill family or not.
+    pub(in crate::server) fn method_name(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// Says whether it names its revision itself, as every request of the newest era does and none before.
+    pub(in crate::server) fn is_modern(&self) -> bool {
+        let params = self
+            .params
+            .map(|params| serde_json::from_str::<Params<'_>>(params.get()));
+        params.is_some_and(|params| params.is_ok_and(|params| params.meta.is_some_and(|meta| meta.version.is_some())))
+    }
+
+    /// The revision that a handshake asks for.
+    pub(in crate::server) fn handshake(&self) -> Option<Cow<'a, str>> {
+        let params: Handshake<'a> = serde_json::from_str(self.params?.get()).ok()?;
+        Some(params.version)
+    }
+
+    /// The request that a cancellation is of.
+    pub(in crate::server) fn cancelled(&self) -> Option<Id> {
+        let params: Cancelled<'a> = serde_json::from_str(self.params?.get()).ok()?;
+        Id::read(params.request.get())
     }
 
     /// The id's own text, where it is one.
-    pub(super) fn id(&self) -> Option<&'a str> {
+    pub(in crate::server) fn id(&self) -> Option<&'a str> {
         let text = self.id?.get();
-        let is_integer = || {
-            text.strip_prefix('-')
-                .unwrap_or(text)
-                .bytes()
-                .all(|b| b.is_ascii_digit())
-        };
-        (text.starts_with('"') || is_integer()).then_some(text)
+        (text.starts_with('"') || is_integer(text)).then_some(text)
     }
 
     /// The request, once everything that must agree does, in the order that the conformance suite expects
     /// (base protocol §8.9).
-    pub(super) fn request(&self, method: Method, headers: &Headers<'_>) -> Result<Request<'a>, Refusal> {
+    pub(super) fn request(&self, method: Method, headers: Option<&Headers<'_>>) -> Result<Request<'a>, Refusal> {
         let id = self
             .id()
             .ok_or(Refusal::Invalid("id is neither a string nor an integer"))?;
@@ -193,6 +242,53 @@ impl<'a> Parsed<'a> {
     }
 }
 
+/// Says whether a body is an array of messages.
+pub(in crate::server) fn is_batch(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+impl Id {
+    /// Reads an id's own text; nothing when it is neither a string nor an integer.
+    pub(in crate::server) fn read(text: &str) -> Option<Self> {
+        if text.starts_with('"') {
+            let Text(text) = serde_json::from_str(text).ok()?;
+            return Some(Self::Text(text.into()));
+        }
+        match text.parse() {
+            Ok(number) => Some(Self::Number(number)),
+            Err(_) => is_integer(text).then(|| Self::Large(text.into())),
+        }
+    }
+
+    /// As JSON.
+    pub(in crate::server) fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Large(text) => text.to_string(),
+            Self::Text(text) => domain::quoted(text),
+        }
+    }
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What a handshake asks for.
+#[derive(Deserialize)]
+struct Handshake<'a> {
+    #[serde(rename = "protocolVersion", borrow)]
+    version: Cow<'a, str>,
+}
+
+/// What a cancellation is of.
+#[derive(Deserialize)]
+struct Cancelled<'a> {
+    #[serde(rename = "requestId", borrow)]
+    request: &'a RawValue,
+}
+
 /// A string that borrows where it has no escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -207,9 +303,9 @@ impl Request<'_> {
 }
 
 /// The body decides; a header that names a modern revision over a body that does not is a modern request gone wrong.
-fn era(params: &Params<'_>, headers: &Headers<'_>) -> Result<Era, Refusal> {
+fn era(params: &Params<'_>, headers: Option<&Headers<'_>>) -> Result<Era, Refusal> {
     let body = params.meta.as_ref().and_then(|meta| meta.version.as_deref());
-    match (body, headers.version) {
+    match (body, headers.and_then(|headers| headers.version)) {
         (Some(_), _) => Ok(Era::Modern),
         (None, None) => Ok(Era::Legacy),
         (None, Some(version)) if LEGACY.contains(&version) => Ok(Era::Legacy),
@@ -220,14 +316,15 @@ fn era(params: &Params<'_>, headers: &Headers<'_>) -> Result<Era, Refusal> {
     }
 }
 
-fn agree(params: &Params<'_>, method: Method, uri: Option<&str>, headers: &Headers<'_>) -> Result<(), Refusal> {
+fn agree(params: &Params<'_>, method: Method, uri: Option<&str>, headers: Option<&Headers<'_>>) -> Result<(), Refusal> {
     let meta = params.meta.as_ref();
     let version = meta.and_then(|meta| meta.version.as_deref()).unwrap_or_default();
     let capabilities = meta.and_then(|meta| meta.capabilities);
     if !capabilities.is_some_and(|capabilities| capabilities.get().starts_with('{')) {
         return Err(Refusal::Meta("io.modelcontextprotocol/clientCapabilities"));
     }
-    if headers.version.is_some_and(|header| header != version) {
+    let named = headers.and_then(|headers| headers.version);
+    if named.is_some_and(|header| header != version) {
         return Err(Refusal::Header(
             "MCP-Protocol-Version does not say what the body says".to_owned(),
         ));
@@ -235,6 +332,9 @@ fn agree(params: &Params<'_>, method: Method, uri: Option<&str>, headers: &Heade
     if !SUPPORTED.contains(&version) {
         return Err(Refusal::Version(version.to_owned()));
     }
+    let Some(headers) = headers else {
+        return Ok(());
+    };
     must_equal("MCP-Protocol-Version", headers.version, version)?;
     must_equal("Mcp-Method", headers.method, method.name())?;
     match (method, uri) {

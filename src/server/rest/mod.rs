@@ -1,4 +1,5 @@
-//! What is not about skills: the SDK's service behind the lane, one for each view, and what passes through it.
+//! What is not about skills: the SDK's service behind the lane, one for each view, and what passes through it. Over HTTP with
+//! and without sessions, and over streams of messages, one handler answers.
 //!
 //! It lists the `SKILL.md` resources of what is served (S-3, S-12 … S-14), and relays tools, prompts, resources and
 //! completions of the origins of which they pass. Nothing of a skill leaves through it. Refusals become JSON-RPC errors in
@@ -13,14 +14,11 @@ mod relayed;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::IntoResponse as _;
 use axum::response::Response;
-use bytes::Bytes;
-use http::StatusCode;
-use http::request::Parts;
 use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
@@ -38,12 +36,14 @@ use rmcp::service::RequestContext;
 use rmcp::service::SubscriptionContext;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde_json::Value;
 use serde_json::json;
 use tower::ServiceExt as _;
 
 use super::lane::TTL;
+use super::sessions::Door;
 use crate::config::Passed;
 use crate::gateway::Gateway;
 use crate::gateway::View;
@@ -52,7 +52,12 @@ use calls::Host;
 use questions::Parking;
 use refusal::Refusal;
 use relayed::Relayed;
-use relayed::Way;
+pub(super) use relayed::Way;
+pub(super) use relayed::rename_header;
+pub(super) use relayed::way_of;
+
+/// How long a host may wait before it comes back to a stream that broke.
+const RETRY: Duration = Duration::from_secs(3);
 
 /// The levels of log messages, the least urgent first.
 const LEVELS: [&str; 8] = [
@@ -67,7 +72,12 @@ const LEVELS: [&str; 8] = [
 ];
 
 /// The SDK's service for one view.
-pub(super) type Rest = StreamableHttpService<Handler, NeverSessionManager>;
+pub(super) struct Rest {
+    handler: Arc<Handler>,
+    request_bytes: usize,
+    /// What answers requests that belong to no session.
+    alone: StreamableHttpService<Handler, NeverSessionManager>,
+}
 
 /// Answers the SDK's questions about one view, for one session where there are any.
 pub(super) struct Handler {
@@ -79,33 +89,57 @@ pub(super) struct Handler {
     level: Mutex<usize>,
 }
 
-/// Makes the service of a view. Host and Origin were checked by the guard, which knows the configuration.
-pub(super) fn service(gateway: &Gateway, view: View) -> Rest {
-    let handler = Handler::new(gateway.clone(), view);
-    let config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true)
-        .disable_allowed_hosts()
-        .with_max_request_body_bytes(gateway.limits().request_bytes);
-    StreamableHttpService::new(
-        move || Ok(handler.for_session()),
-        Arc::new(NeverSessionManager::default()),
-        config,
-    )
+impl Rest {
+    /// Makes the service of a view.
+    pub(super) fn new(gateway: &Gateway, view: View) -> Self {
+        let handler = Arc::new(Handler::new(gateway.clone(), view));
+        let request_bytes = gateway.limits().request_bytes;
+        let config = config(request_bytes)
+            .with_legacy_session_mode(false)
+            .with_json_response(true);
+        let made = Arc::clone(&handler);
+        Self {
+            alone: StreamableHttpService::new(
+                move || Ok(made.for_session()),
+                Arc::new(NeverSessionManager::default()),
+                config,
+            ),
+            handler,
+            request_bytes,
+        }
+    }
+
+    /// Hands a request that belongs to no session to the SDK.
+    pub(super) async fn pass(&self, request: Request) -> Response {
+        send(self.alone.clone(), request).await
+    }
+
+    /// Hands the SDK a request that opens a session or belongs to one; it sees those that `door` leads to.
+    pub(super) async fn pass_in_session(&self, door: Door, request: Request) -> Response {
+        let config = config(self.request_bytes)
+            .with_legacy_session_mode(true)
+            .with_sse_retry(door.primes().then_some(RETRY));
+        let made = Arc::clone(&self.handler);
+        let service = StreamableHttpService::new(move || Ok(made.for_session()), Arc::new(door), config);
+        send(service, request).await
+    }
+
+    /// What answers over a stream of messages.
+    pub(super) fn handler(&self) -> Handler {
+        self.handler.for_session()
+    }
 }
 
-/// Hands a request to the SDK, one that is relayed under its name inside.
-pub(super) async fn pass(rest: &Rest, mut parts: Parts, body: Bytes) -> Response {
-    let body = match relayed::way_of(&body) {
-        Way::AsItIs => body,
-        Way::Renamed(method, renamed) => {
-            relayed::rename_header(&mut parts.headers, method);
-            renamed
-        }
-        Way::Forged => return StatusCode::NOT_FOUND.into_response(),
-    };
-    let request = Request::from_parts(parts, Body::from(body));
-    let answered: Result<_, Infallible> = rest.clone().oneshot(request).await;
+/// What is common to requests with and without sessions. Host and Origin were checked by the guard, which knows the
+/// configuration.
+fn config(request_bytes: usize) -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(request_bytes)
+}
+
+async fn send<M: SessionManager>(service: StreamableHttpService<Handler, M>, request: Request) -> Response {
+    let answered: Result<_, Infallible> = service.oneshot(request).await;
     match answered {
         Ok(response) => response.map(Body::new),
         Err(never) => match never {},
@@ -113,7 +147,7 @@ pub(super) async fn pass(rest: &Rest, mut parts: Parts, body: Bytes) -> Response
 }
 
 impl Handler {
-    pub(super) fn new(gateway: Gateway, view: View) -> Self {
+    fn new(gateway: Gateway, view: View) -> Self {
         Self {
             gateway,
             view,
@@ -123,7 +157,7 @@ impl Handler {
     }
 
     /// The same for one more session.
-    pub(super) fn for_session(&self) -> Self {
+    fn for_session(&self) -> Self {
         Self {
             gateway: self.gateway.clone(),
             view: self.view.clone(),

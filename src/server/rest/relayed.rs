@@ -83,8 +83,8 @@ pub(in crate::server) enum Way {
     AsItIs,
     /// It is relayed, under its name inside.
     Renamed(Relayed, Bytes),
-    /// It bears a name that hosts have no use for.
-    Forged,
+    /// It bears a name that is not a host's to use.
+    Forged(String),
 }
 
 /// Renames a request of a method that is relayed.
@@ -94,7 +94,7 @@ pub(in crate::server) fn way_of(body: &[u8]) -> Way {
     };
     let method = named.method.unwrap_or_default();
     if method.starts_with(INSIDE) {
-        return Way::Forged;
+        return Way::Forged(method);
     }
     let (Some(relayed), Some(id)) = (Relayed::of(&method), named.id) else {
         return Way::AsItIs;
@@ -141,7 +141,7 @@ mod tests {
             assert!(matches!(way_of(other), Way::AsItIs));
         }
         let forged = br#"{"jsonrpc":"2.0","id":1,"method":"dev.portcullis/tools/call"}"#;
-        assert!(matches!(way_of(forged), Way::Forged));
+        assert!(matches!(way_of(forged), Way::Forged(_)));
     }
 
     #[test]

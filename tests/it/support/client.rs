@@ -117,6 +117,11 @@ async fn try_to_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer
     })
 }
 
+/// What a handshake asks for.
+pub(crate) fn hello(version: &str) -> Value {
+    json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "host", "version": "1" } })
+}
+
 /// The metadata of a modern request.
 pub(crate) fn meta() -> Value {
     json!({
@@ -141,14 +146,14 @@ impl Host {
 
     /// A legacy host, after its handshake.
     pub(crate) async fn legacy(url: &str) -> Self {
-        let mut host = Self {
-            version: LEGACY,
-            ..Self::modern(url)
-        };
-        let hello = json!({
-            "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "host", "version": "1" },
-        });
-        let answer = host.ask("initialize", hello).await;
+        Self::modern(url).shaking_hands(LEGACY).await
+    }
+
+    /// The same host as one of an older revision, after its handshake.
+    pub(crate) async fn shaking_hands(mut self, version: &'static str) -> Self {
+        self.version = version;
+        let mut host = self;
+        let answer = host.ask("initialize", hello(version)).await;
         let skills = &answer.result()["capabilities"]["extensions"]["io.modelcontextprotocol/skills"];
         assert!(
             skills.is_object(),
@@ -185,6 +190,39 @@ impl Host {
     pub(crate) fn with_client(mut self, client: reqwest::Client) -> Self {
         self.client = client;
         self
+    }
+
+    /// The session that it has, if it has one.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// The same host in another's session.
+    pub(crate) fn in_session(mut self, version: &'static str, session: &str) -> Self {
+        self.version = version;
+        self.session = Some(session.to_owned());
+        self
+    }
+
+    /// Sends a request without a body, as one that opens the session's stream or ends the session.
+    pub(crate) async fn without_body(&self, method: http::Method) -> reqwest::Response {
+        let mut request = self
+            .client
+            .request(method, &self.url)
+            .header("accept", "text/event-stream")
+            .header("mcp-protocol-version", self.version);
+        if let Some(session) = &self.session {
+            request = request.header("mcp-session-id", session);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        request.send().await.unwrap()
+    }
+
+    /// Sends a message as it stands.
+    pub(crate) async fn post(&self, message: &Value) -> Answer {
+        send(self.request("", message)).await
     }
 
     /// Whether it speaks the newest revision.

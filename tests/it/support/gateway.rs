@@ -178,6 +178,13 @@ impl Gateway {
         format!("{}/{label}", self.mcp())
     }
 
+    /// The WebSocket of all origins, or of one.
+    pub(crate) fn websocket(&self, origin: Option<&str>) -> String {
+        let address = self.mcp().trim_start_matches("http://").trim_end_matches("/mcp");
+        let origin = origin.map(|label| format!("/{label}")).unwrap_or_default();
+        format!("ws://{address}/ws{origin}")
+    }
+
     /// The base of the operators' listener.
     pub(crate) fn admin(&self) -> &str {
         &self.running.as_ref().expect("it runs").admin

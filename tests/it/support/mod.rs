@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod gateway;
 pub(crate) mod origin;
+pub(crate) mod pipe;
 pub(crate) mod skill;
 pub(crate) mod toolbox;
 pub(crate) mod witness;
