@@ -111,17 +111,13 @@ fn pass(section: &Section<'_>) -> Pass {
         .list("pass", value::word(&words))
         .unwrap_or_else(|| vec![Passed::Skills]);
     let tools = [("approved", PassTools::Approved), ("as-is", PassTools::AsIs)];
-    let pass = Pass {
+    Pass {
         tools: section
             .read("pass_tools", value::word(&tools))
             .unwrap_or(PassTools::Approved),
         instructions: section.read("forward_instructions", value::flag).unwrap_or(false),
         kinds: kinds.into_iter().collect(),
-    };
-    if section.has("pass_tools") && !pass.passes(Passed::Tools) {
-        section.problem("pass_tools", "says how tools pass, and pass has none".to_owned());
     }
-    pass
 }
 
 /// `url`, `command` or `dir`: exactly one. What belongs to another kind is of no use.
