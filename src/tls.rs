@@ -92,6 +92,14 @@ struct Untrusted {
     reason: String,
 }
 
+/// The words for why a connection has no TLS: rustls keeps those for a certificate that fails to itself.
+pub fn in_words(error: &rustls::Error) -> String {
+    if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error {
+        return why.to_string();
+    }
+    error.to_string()
+}
+
 /// Makes ring the provider for whoever asks for none. Must run before the first connection; a second call changes nothing.
 pub fn install_provider() {
     // The error says only that there is one already.
@@ -175,15 +183,15 @@ impl ServerCertVerifier for InWords {
     ) -> Result<ServerCertVerified, rustls::Error> {
         self.0
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            .map_err(|error| match error {
-                rustls::Error::InvalidCertificate(why) => {
-                    let untrusted = Untrusted {
-                        issuer: issuer_of(end_entity),
-                        reason: reason_of(&why),
-                    };
-                    CertificateError::Other(OtherError(Arc::new(untrusted))).into()
-                }
-                other => other,
+            .map_err(|error| {
+                let rustls::Error::InvalidCertificate(why) = error else {
+                    return error;
+                };
+                let untrusted = Untrusted {
+                    issuer: issuer_of(end_entity),
+                    reason: reason_of(&why),
+                };
+                CertificateError::Other(OtherError(Arc::new(untrusted))).into()
             })
     }
 
@@ -228,7 +236,8 @@ fn issuer_of(certificate: &CertificateDer<'_>) -> String {
 
 /// Why a certificate failed.
 fn reason_of(error: &CertificateError) -> String {
-    if *error == CertificateError::UnknownIssuer {
+    // The second is an authority that bears the name of a trusted one, and is another.
+    if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
         return "nobody vouches for it who is trusted here; a private authority goes into ca".to_owned();
     }
     error.to_string()

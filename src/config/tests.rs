@@ -188,6 +188,11 @@ fn the_fingerprint_of_an_address_does_not_hang_on_how_it_is_written() {
     );
     assert_eq!(of("dir = \"./skills//\""), "/etc/portcullis/skills");
     assert_eq!(of("dir = \"/srv/skills\""), "/srv/skills");
+    assert_eq!(of("url = \"wss://Acme.example:443/mcp\""), "wss://acme.example/mcp");
+    let npx = of("command = [\"npx\", \"-y\", \"@acme/x\"]\nenv = { KEY = \"${env:TOKEN}\" }");
+    assert_eq!(npx, "run npx -y @acme/x", "no variable is part of it");
+    let odd = of("command = [\"a b\", \"\", \"it's\"]\ncwd = \"x y\"");
+    assert_eq!(odd, r"run 'a b' '' 'it'\''s' in '/etc/portcullis/x y'");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn over_http(http: &Http, error: Option<&ClientInitializeError>, patience: Durat
         Evidence::None if refused_post(&told) => Evidence::Unknown,
         // A connection that breaks says nothing of who is behind it.
         Evidence::Ended => Evidence::None,
-        evidence => evidence,
+        evidence @ (Evidence::Unknown | Evidence::Silent | Evidence::Modern | Evidence::None) => evidence,
     };
     Failed { error: told, evidence }
 }

@@ -283,8 +283,8 @@ mod tests {
         sink
     }
 
-    fn written(message: Option<ServerJsonRpcMessage>) -> String {
-        serde_json::to_string(&message).unwrap()
+    fn written(message: &Option<ServerJsonRpcMessage>) -> String {
+        serde_json::to_string(message).unwrap()
     }
 
     #[tokio::test]
@@ -306,13 +306,13 @@ mod tests {
         );
         assert!(sink.take().is_none());
         assert_eq!(
-            written(framed.receive().await),
-            written(Some(over(RequestId::Number(7))))
+            written(&framed.receive().await),
+            written(&Some(over(RequestId::Number(7))))
         );
         assert_eq!(sink.take(), Some(Ok(r#"{"b":1.10, "a":[]}"#.to_owned())));
         assert_eq!(
-            written(framed.receive().await),
-            written(Some(over(RequestId::Number(8))))
+            written(&framed.receive().await),
+            written(&Some(over(RequestId::Number(8))))
         );
         assert!(matches!(refused.take(), Some(Err(Error::Rpc { code: -32602, .. }))));
     }

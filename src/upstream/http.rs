@@ -153,11 +153,19 @@ fn cause_of(error: &ClientInitializeError) -> String {
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     loop {
-        // The SDK does not call its client's failure a source either.
-        cause = match (cause.downcast_ref(), cause.source()) {
-            (Some(SdkError::Client(client)), _) => client,
-            (_, Some(source)) => source,
-            (_, None) => return cause.to_string().trim_end_matches([':', ' ']).to_owned(),
+        if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+            return tls::in_words(error);
+        }
+        // The SDK does not call its client's failure a source either, and an I/O error stands in for its cause.
+        let client = match cause.downcast_ref() {
+            Some(SdkError::Client(client)) => Some(client as &(dyn std::error::Error + 'static)),
+            Some(_) | None => None,
+        };
+        let inside = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inside = inside.map(|inside| inside as &(dyn std::error::Error + 'static));
+        cause = match client.or(inside).or_else(|| cause.source()) {
+            Some(next) => next,
+            None => return cause.to_string().trim_end_matches([':', ' ']).to_owned(),
         }
     }
 }

@@ -53,6 +53,7 @@ pub use relay::Call;
 pub use relay::Interim;
 pub use relay::Offered;
 pub use relay::Said;
+use session::Question;
 use session::Server;
 pub use stdio::Program;
 pub use stdio::own_program;
@@ -291,9 +292,15 @@ impl Upstream {
     /// [`enum@Error`]; [`Error::Rpc`] holds the server's own code. A folder knows no method.
     pub async fn ask(&self, method: &'static str, params: Value, cap: u64, attempt: Attempt) -> Result<String, Error> {
         let timeout = self.0.timeout;
+        let question = Question {
+            method,
+            params,
+            cap,
+            timeout,
+        };
         self.guarded(attempt, cap, timeout, async {
             match &self.0.transport {
-                Transport::Server(server) => server.ask(method, params, cap, timeout).await,
+                Transport::Server(server) => server.ask(question).await,
                 Transport::Folder(_) => Err(Error::NoMethod(method)),
                 Transport::Offline => Err(Error::Offline),
             }

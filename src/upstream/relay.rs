@@ -25,6 +25,7 @@ use super::Transport;
 use super::Upstream;
 use super::answer;
 use super::listing;
+use super::session::Question;
 use super::session::Relayed;
 use super::session::Server;
 use super::sink::Sink;
@@ -142,7 +143,13 @@ impl Upstream {
                 Transport::Server(server) => {
                     listing::walk(&inner.limits, inner.total, |cursor| async move {
                         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-                        answer::items(&server.ask(method, params, cap, timeout).await?, member)
+                        let question = Question {
+                            method,
+                            params,
+                            cap,
+                            timeout,
+                        };
+                        answer::items(&server.ask(question).await?, member)
                     })
                     .await
                 }

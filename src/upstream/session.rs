@@ -26,6 +26,7 @@ use tokio::sync::MutexGuard;
 use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::Settings;
@@ -57,6 +58,8 @@ pub(super) struct Server {
     shutdown: Shutdown,
     /// Made by the first request that needs it; the others wait for that one.
     held: Mutex<Held>,
+    /// Cancelled when there will be no session any more.
+    closed: CancellationToken,
     verdict: Verdict,
     /// The protocol revision last agreed on.
     revision: parking_lot::Mutex<Option<String>>,
@@ -71,8 +74,16 @@ struct Held {
     session: Option<Arc<Session>>,
     /// Sessions of before 2026-07-28 in which hosts can be asked something, by what that is.
     offering: HashMap<String, Arc<Session>>,
-    /// Whether there will be no other one.
-    is_closed: bool,
+}
+
+/// One request.
+pub(super) struct Question<'a> {
+    pub(super) method: &'a str,
+    pub(super) params: Value,
+    /// Bytes that its answer may have, envelope included.
+    pub(super) cap: u64,
+    /// The longest that it may take, once there is a session.
+    pub(super) timeout: Duration,
 }
 
 /// One session.
@@ -162,6 +173,7 @@ impl Server {
             timeout: settings.timeout,
             shutdown: settings.shutdown.clone(),
             held: Mutex::default(),
+            closed: CancellationToken::new(),
             verdict: Verdict::default(),
             revision: parking_lot::Mutex::default(),
             changed: Arc::default(),
@@ -188,25 +200,24 @@ impl Server {
         self.revision.lock().clone()
     }
 
-    /// Sends one request and gives its result's text, which with its envelope has at most `cap` bytes.
+    /// Sends one request and gives its result's text.
     ///
     /// # Errors
     ///
     /// Those of the connection; [`Error::Rpc`] with the server's own code when it refuses.
-    pub(super) async fn ask(&self, method: &str, params: Value, cap: u64, timeout: Duration) -> Result<String, Error> {
+    pub(super) async fn ask(&self, question: Question<'_>) -> Result<String, Error> {
         let session = self.session().await?;
-        self.ask_in(&session, method, params, cap, timeout).await
+        self.ask_in(&session, question).await
     }
 
     /// The same in a session that was looked at before.
-    pub(super) async fn ask_in(
-        &self,
-        session: &Arc<Session>,
-        method: &str,
-        params: Value,
-        cap: u64,
-        timeout: Duration,
-    ) -> Result<String, Error> {
+    pub(super) async fn ask_in(&self, session: &Arc<Session>, question: Question<'_>) -> Result<String, Error> {
+        let Question {
+            method,
+            params,
+            cap,
+            timeout,
+        } = question;
         let sink = Sink::new(cap);
         let mut request = CustomRequest::new(method, Some(params));
         request.extensions_mut().insert(sink.clone());
@@ -282,8 +293,8 @@ impl Server {
     /// The session, made if there is none that lives.
     pub(super) async fn session(&self) -> Result<Arc<Session>, Error> {
         let mut held = self.held.lock().await;
-        if held.is_closed {
-            return Err(Error::Unreachable("the gateway is ending".to_owned()));
+        if self.closed.is_cancelled() {
+            return Err(ending());
         }
         let kept = held.session.clone().filter(|session| session.is_live());
         if let Some(session) = &kept
@@ -291,13 +302,16 @@ impl Server {
         {
             return Ok(Arc::clone(session));
         }
-        let made = match (self.connect().await, kept) {
-            (Ok(made), _) => made,
+        let made = tokio::select! {
+            made = self.connect() => made,
+            () = self.closed.cancelled() => Err(ending()),
+        };
+        let session = match (made, kept) {
+            (Ok(made), _) => Arc::new(made),
             // It goes on as it did; whoever asks next looks again.
             (Err(_), Some(kept)) => return Ok(kept),
             (Err(error), None) => return Err(error),
         };
-        let session = Arc::new(made);
         held.session = Some(Arc::clone(&session));
         self.listen(&session);
         Ok(session)
@@ -319,10 +333,10 @@ impl Server {
         if held.offering.len() >= MAX_OFFERING {
             held.offering.clear();
         }
-        let made = self
-            .open(Era::Legacy, capabilities)
-            .await
-            .map_err(|failed| failed.error)?;
+        let made = tokio::select! {
+            made = self.open(Era::Legacy, capabilities) => made.map_err(|failed| failed.error)?,
+            () = self.closed.cancelled() => return Err(ending()),
+        };
         let session = Arc::new(made);
         held.offering.insert(key, Arc::clone(&session));
         Ok(session)
@@ -381,8 +395,8 @@ impl Server {
 
     /// Ends the session, and makes no other one.
     pub(super) async fn close(&self) {
+        self.closed.cancel();
         let mut held = self.held.lock().await;
-        held.is_closed = true;
         let offering = std::mem::take(&mut held.offering);
         for session in held.session.take().into_iter().chain(offering.into_values()) {
             session.service.cancellation_token().cancel();
@@ -458,12 +472,17 @@ impl Server {
     }
 }
 
+/// Why there is no session any more.
+fn ending() -> Error {
+    Error::Unreachable("the gateway is ending".to_owned())
+}
+
 /// An error's words without what [`Error::Unreachable`] puts before them.
 fn bare(error: &Error) -> String {
-    match error {
-        Error::Unreachable(words) => words.clone(),
-        other => other.to_string(),
+    if let Error::Unreachable(words) = error {
+        return words.clone();
     }
+    error.to_string()
 }
 
 /// A request that is waited for. When it is given up, the origin is told.

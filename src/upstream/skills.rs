@@ -10,6 +10,7 @@ use super::Error;
 use super::Unverified;
 use super::answer;
 use super::listing::Page;
+use super::session::Question;
 use super::session::Server;
 use super::session::Session;
 use crate::domain::Limits;
@@ -31,14 +32,16 @@ impl Server {
     ) -> Result<Page, Error> {
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
         let cap = limits.answer_bytes as u64;
-        answer::page(&self.ask_about_skills("skills/list", params, cap, timeout).await?)
+        let asked = self.ask_about_skills("skills/list", params, cap, timeout);
+        answer::page(&asked.await?)
     }
 
     /// One skill's entry.
     pub(super) async fn get(&self, skill: &SkillUri, limits: &Limits, timeout: Duration) -> Result<String, Error> {
         let params = json!({ "uri": skill.as_str() });
         let cap = limits.answer_bytes as u64;
-        answer::entry(&self.ask_about_skills("skills/get", params, cap, timeout).await?)
+        let asked = self.ask_about_skills("skills/get", params, cap, timeout);
+        answer::entry(&asked.await?)
     }
 
     /// One file, no longer than `size` where that is known; its answer has at most `cap` bytes.
@@ -66,7 +69,13 @@ impl Server {
         timeout: Duration,
     ) -> Result<String, Error> {
         let session = self.session_with_skills().await?;
-        match self.ask_in(&session, method, params, cap, timeout).await {
+        let question = Question {
+            method,
+            params,
+            cap,
+            timeout,
+        };
+        match self.ask_in(&session, question).await {
             Err(Error::Rpc {
                 code: METHOD_NOT_FOUND, ..
             }) => Err(Error::NoMethod(method)),

@@ -2,9 +2,10 @@
 //!
 //! Our own binary, started anew for each program. It passes on what comes on its standard input, which only the gateway
 //! holds the other end of; when that end closes, be it because the gateway wants so or because it was killed, the program's
-//! input is closed, and what is left of its process group is ended: asked by SIGTERM first, then not asked. Standard output
-//! and standard error are the program's own. A signal sent at the death of a parent (prctl(2)) would reach only one
-//! process, is bound to a thread of the parent, and cannot be set from here without unsafe code.
+//! input is closed, and what is left of its process group is ended: asked by SIGTERM first, then not asked. On Linux the
+//! supervisor also adopts what the program leaves behind, in its group or out of it, so that it can end and bury that too.
+//! Standard output and standard error are the program's own. A signal at the death of a parent (prctl(2)) would not do: it
+//! reaches one process only, is bound to one thread of the parent, and cannot be set from here without unsafe code.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,16 +19,23 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::process::Signal;
+use rustix::process::WaitOptions;
+use rustix::process::kill_process;
 use rustix::process::kill_process_group;
+use rustix::process::wait;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 /// The word on the command line that makes a supervisor of this program; the program to supervise follows.
 pub const SUPERVISE: &str = "supervise-origin";
 
 /// How long a program may take to end, once its input is closed and once more after SIGTERM.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Between two looks at who is left.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// What a supervisor ends with when the program cannot be started, as a shell would.
 pub(super) const NOT_STARTED: u8 = 127;
@@ -49,6 +57,7 @@ pub fn supervise(command: Vec<OsString>) -> ExitCode {
 async fn run(command: Vec<OsString>) -> io::Result<u8> {
     let mut command = command.into_iter();
     let program = command.next().ok_or_else(|| io::Error::other("the command is empty"))?;
+    adopt();
     let mut gateway = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let mut child = Command::new(&program)
         .args(command)
@@ -75,7 +84,47 @@ async fn run(command: Vec<OsString>) -> io::Result<u8> {
     };
     // What it started and left behind. The group's number is free only once nobody is left in it.
     signal(group, Signal::KILL);
+    bury().await;
     Ok(code_of(status))
+}
+
+/// Becomes the parent of whoever loses theirs below us; elsewhere than on Linux, that stays the system's first process.
+fn adopt() {
+    #[cfg(target_os = "linux")]
+    // Without it, less is tidied up.
+    let _refused = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err();
+}
+
+/// Ends whoever was adopted, and waits until all of them are gone; not for ever.
+async fn bury() {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_dead)) => {}
+                Ok(None) => break,
+                // Nobody is left.
+                Err(_) => return,
+            }
+        }
+        for adopted in children() {
+            let _gone = kill_process(adopted, Signal::KILL).is_err();
+        }
+        tokio::time::sleep(MOMENT).await;
+    }
+}
+
+/// Our children, as proc(5) lists them where it can.
+fn children() -> Vec<Pid> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Ends a program whose input is closed.

@@ -31,6 +31,7 @@ use sse_stream::SseStream;
 use tokio::sync::Notify;
 
 use super::Error;
+use super::http::innermost;
 use super::pace::Pace;
 use super::sink::Sink;
 use super::sink::opened;
@@ -131,11 +132,7 @@ async fn is_about_a_session(response: reqwest::Response) -> bool {
 
 /// Our own words for why no connection came about: the library's may hold the address.
 fn unreachable_origin(error: &reqwest::Error) -> Error {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    Error::Unreachable(cause.to_string())
+    Error::Unreachable(innermost(error))
 }
 
 /// The media type of a response, without parameters.
@@ -393,5 +390,68 @@ impl StreamableHttpClient for TappedClient {
         let stream = stream.await?;
         self.opened.notify_one();
         Ok(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the SDK is given of a stream, and what the sink is, where the answer with id 1 may have `cap` bytes.
+    async fn given(stream: &'static str, cap: u64) -> (Vec<String>, Result<String, Error>) {
+        let body = reqwest::Body::from(stream);
+        let response = http::Response::builder().header(CONTENT_TYPE, "text/event-stream; charset=utf-8");
+        let response = reqwest::Response::from(response.body(body).unwrap());
+        assert!(is_event_stream(&response));
+        let sink = Sink::new(cap);
+        let events = Answering::new(response, RequestId::Number(1), sink.clone()).into_stream();
+        let events: Vec<_> = events.collect().await;
+        let events = events.into_iter().map(|event| event.unwrap());
+        let data = events.inspect(|event| assert_eq!((&event.id, event.retry), (&None, None)));
+        (data.filter_map(|event| event.data).collect(), sink.take().unwrap())
+    }
+
+    const OVER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+    #[tokio::test]
+    async fn what_comes_before_the_answer_goes_on_and_the_answer_does_not() {
+        let progress =
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let stream = concat!(
+            ": hello\n\ndata: \nid: 0\nretry: 3000\n\n",
+            r#"data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#,
+            "\nid: 7\n\n",
+            r#"data: {"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            "\n\n",
+            r#"data: {"jsonrpc":"2.0","id":1,"result":{"b":1.10, "a":[]}}"#,
+            "\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n",
+        );
+        let (events, answer) = given(stream, 1000).await;
+        assert_eq!(events, [progress, request, OVER], "nothing comes after it");
+        assert_eq!(answer, Ok(r#"{"b":1.10, "a":[]}"#.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_or_is_too_long_is_over_for_the_sdk_too() {
+        let error = r#"data: {"jsonrpc":"2.0","error":{"code":-32603,"message":"no"}}"#;
+        let cases = [
+            ("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"resu", 1000),
+            ("data: {\"jsonrpc\":\n\n", 1000),
+            ("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n", 10),
+            (error, 1000),
+        ];
+        for (stream, cap) in cases {
+            let (events, answer) = given(stream, cap).await;
+            assert_eq!(events, [OVER], "{stream}");
+            let error = answer.unwrap_err();
+            match cap {
+                10 => assert_eq!(error, Error::TooLong { limit: 10 }),
+                _ => assert!(matches!(
+                    error,
+                    Error::Unreachable(_) | Error::Malformed(_) | Error::Rpc { .. }
+                )),
+            }
+        }
     }
 }

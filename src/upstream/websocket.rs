@@ -26,6 +26,7 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::Error;
@@ -36,6 +37,7 @@ use super::framed::Line;
 use super::framed::Outlet;
 use super::framed::Source;
 use super::http::Headers;
+use super::http::innermost;
 use super::proxy;
 use crate::domain::Limits;
 use crate::tls;
@@ -136,26 +138,18 @@ impl WebSocket {
     }
 }
 
-/// The words of the cause behind all others.
-fn innermost(error: &std::io::Error) -> String {
-    error
-        .get_ref()
-        .map_or_else(|| error.to_string(), |cause| super::http::innermost(cause))
-}
-
 /// Why there is no WebSocket, or none any more.
 fn refused(error: &tungstenite::Error) -> Error {
-    match error {
-        tungstenite::Error::Http(response) => match response.status().as_u16() {
+    if let tungstenite::Error::Http(response) = error {
+        return match response.status().as_u16() {
             status @ (401 | 403) => Error::Unauthorized(status),
             status => Error::Status(status),
-        },
-        tungstenite::Error::Protocol(tungstenite::error::ProtocolError::SecWebSocketSubProtocolError(_)) => {
-            Error::Unreachable("it does not speak the WebSocket subprotocol \"mcp\"".to_owned())
-        }
-        tungstenite::Error::Io(error) => Error::Unreachable(innermost(error)),
-        other => Error::Unreachable(other.to_string()),
+        };
     }
+    if let tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) = error {
+        return Error::Unreachable("it does not speak the WebSocket subprotocol \"mcp\"".to_owned());
+    }
+    Error::Unreachable(innermost(error))
 }
 
 /// What comes.

@@ -182,7 +182,7 @@ async fn capabilities_are_the_same_in_both_eras_and_what_they_promise_is_kept() 
 async fn a_stream_of_notices_that_does_not_last_is_opened_ever_later() {
     // case B4: one that closes at once brings nothing, and requests go on without it.
     let origin = Origin::speaking(Era::LegacyWithSessions, Answers::Json, [refunds()]);
-    origin.set(|script| script.has_stream = true);
+    origin.set(|script| script.stream = Some(""));
     let gateway = Gateway::of(&origin).await;
     gateway.approve("acme/refunds").await;
     gateway.host().read(LIMITS).await.result();

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod gateway;
+pub(crate) mod network;
 pub(crate) mod origin;
 pub(crate) mod pipe;
 pub(crate) mod skill;

@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     Body(&'static str),
     /// Answered with an HTTP status, a content type and this text, in which `{id}` stands for the request's id.
     Whole(u16, &'static str, &'static str),
+    /// Answered with a redirect to this place.
+    Redirect(String),
     /// Answered with this content type and a gibibyte of one string that has not come to its end.
     Flood(&'static str),
 }
@@ -98,10 +100,12 @@ pub(crate) struct Script {
     pub(crate) has_hints: bool,
     /// What is done to results before they are sent; their numbers and the order of their members may not survive it.
     pub(crate) rewrite: Option<Rewrite>,
-    /// Whether a GET opens an event stream, which is closed at once; otherwise GET is not allowed.
-    pub(crate) has_stream: bool,
+    /// The event stream that a GET gives, which is over at once; without one, GET is not allowed.
+    pub(crate) stream: Option<&'static str>,
     /// What is wrong with the answers to a method, or about a URI.
     pub(crate) faults: BTreeMap<String, Fault>,
+    /// What is wrong with the next answer to a method.
+    pub(crate) once: BTreeMap<String, Fault>,
     /// What is wrong with every answer.
     pub(crate) fault: Option<Fault>,
 }
@@ -151,8 +155,9 @@ impl Origin {
             paging: Paging::Of(100),
             has_hints: true,
             rewrite: None,
-            has_stream: false,
+            stream: None,
             faults: BTreeMap::new(),
+            once: BTreeMap::new(),
             fault: None,
         };
         let shared = Shared {
@@ -176,7 +181,8 @@ impl Origin {
         format!("http://{}/mcp", self.address())
     }
 
-    fn address(&self) -> SocketAddr {
+    /// Its address.
+    pub(crate) fn address(&self) -> SocketAddr {
         self.reservation.local_addr().unwrap()
     }
 
@@ -233,6 +239,11 @@ impl Origin {
     /// Makes the answers to one method wrong.
     pub(crate) fn break_method(&self, method: &str, fault: Fault) {
         self.set(|script| script.faults.insert(method.to_owned(), fault));
+    }
+
+    /// Makes the next answer to one method wrong.
+    pub(crate) fn break_once(&self, method: &str, fault: Fault) {
+        self.set(|script| script.once.insert(method.to_owned(), fault));
     }
 
     /// Makes the answers about one URI wrong.

@@ -43,8 +43,22 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
         authorization: header("authorization"),
     };
     shared.log.send_modify(|log| log.push(asked));
-    match unbroken(&shared, &method, &message["params"]["uri"]).await {
+    let mut fault = None;
+    shared.script.send_if_modified(|script| {
+        fault = script.once.remove(&method);
+        fault.is_some()
+    });
+    let fault = match fault {
+        None => unbroken(&shared, &method, &message["params"]["uri"]).await,
+        once => once,
+    };
+    match fault {
         None => {}
+        Some(Fault::Redirect(place)) => {
+            let mut response = response(307, "text/plain", String::new());
+            response.headers_mut().insert("location", place.parse().unwrap());
+            return response;
+        }
         Some(Fault::Body(text)) => return response(200, "application/json", text.to_owned()),
         Some(Fault::Status(status)) => return response(status, "text/plain", String::new()),
         Some(Fault::Whole(status, kind, text)) => {
@@ -74,7 +88,7 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap
     response
 }
 
-/// Answers a GET: a stream without an event that is over at once, where there is one.
+/// Answers a GET: a stream that is over at once, where there is one.
 pub(super) async fn stream(State(shared): State<Arc<Shared>>) -> Response {
     let asked = Asked {
         method: "GET".to_owned(),
@@ -83,10 +97,9 @@ pub(super) async fn stream(State(shared): State<Arc<Shared>>) -> Response {
         authorization: None,
     };
     shared.log.send_modify(|log| log.push(asked));
-    if shared.script.borrow().has_stream {
-        response(200, "text/event-stream", String::new())
-    } else {
-        response(405, "text/plain", String::new())
+    match shared.script.borrow().stream {
+        Some(events) => response(200, "text/event-stream", events.to_owned()),
+        None => response(405, "text/plain", String::new()),
     }
 }
 

@@ -1,0 +1,319 @@
+//! Origins that are programs: run, spoken with over pipes, looked after, and never left behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use rustix::process::kill_process;
+use serde_json::Value;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::support::client;
+use crate::support::disk;
+use crate::support::gateway::DEADLINE;
+use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
+use crate::support::origin::Origin;
+use crate::support::refunds;
+use crate::support::skill::Skill;
+
+/// A secret that is found wherever it turns up.
+const SECRET: &str = "s3cret-4711-variable";
+
+/// What programs serve, and where they note down what they are asked.
+struct World(TempDir);
+
+/// What one program noted down: its process id before each line.
+struct Notes(PathBuf);
+
+impl World {
+    fn with(skills: &[Skill]) -> Self {
+        let entries: Vec<Value> = skills
+            .iter()
+            .map(|skill| serde_json::from_str(&skill.entry()).unwrap())
+            .collect();
+        let uris = entries.iter().flat_map(|entry| entry["resources"].as_array().unwrap());
+        let contents: serde_json::Map<String, Value> = uris
+            .map(|resource| resource["uri"].as_str().unwrap())
+            .map(|uri| {
+                let content = skills.iter().find_map(|skill| skill.content(uri)).unwrap();
+                (uri.to_owned(), content)
+            })
+            .collect();
+        let folder = TempDir::new().unwrap();
+        let world = json!({ "entries": entries, "contents": contents });
+        disk::write(&folder.path().join("world.json"), world.to_string().as_bytes());
+        Self(folder)
+    }
+
+    /// The table of an origin whose program misbehaves in this way.
+    fn origin(&self, mode: &str, more: &str) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/servers/stdio.py");
+        let (script, world) = (script.display(), self.0.path().join("world.json"));
+        let (world, notes) = (world.display(), self.notes(mode).0);
+        format!(
+            "[[origin]]\nlabel = \"{mode}\"\nrefresh = \"1s\"\n\
+             command = [\"python3\", \"{script}\", \"{mode}\", \"{world}\", \"{}\"]\n{more}",
+            notes.display()
+        )
+    }
+
+    fn notes(&self, mode: &str) -> Notes {
+        Notes(self.0.path().join(format!("{mode}.notes")))
+    }
+}
+
+impl Notes {
+    /// Each line with the process that wrote it.
+    fn lines(&self) -> Vec<(i32, String)> {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines
+            .map(|(pid, line)| (pid.parse().unwrap(), line.to_owned()))
+            .collect()
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.lines().iter().filter(|(_, line)| line == what).count()
+    }
+
+    /// Every process that ran, and what it started.
+    fn processes(&self) -> BTreeSet<i32> {
+        let lines = self.lines();
+        let children = lines
+            .iter()
+            .filter_map(|(_, line)| line.strip_prefix("child ")?.parse().ok());
+        lines.iter().map(|(pid, _)| *pid).chain(children).collect()
+    }
+
+    /// What follows a word on a line of its own.
+    fn told(&self, word: &str) -> String {
+        let lines = self.lines();
+        let told = lines.iter().find_map(|(_, line)| line.strip_prefix(word));
+        told.unwrap().trim().to_owned()
+    }
+}
+
+/// Whether a process is there, unburied if not alive.
+fn runs(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Waits until something holds.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    let mut interval = tokio::time::interval(Duration::from_millis(50));
+    while !holds() {
+        interval.tick().await;
+        assert!(Instant::now() < deadline, "{what}");
+    }
+}
+
+async fn is_up(gateway: &Gateway, label: &str) -> Value {
+    gateway
+        .origin_when(label, "is up", |item| item["state"] == "up" && item["skills"] == 1)
+        .await
+}
+
+/// Waits until the origin is told of with these words.
+async fn is_told_of(gateway: &Gateway, label: &str, words: &str) {
+    let says = |item: &Value| item["last_error"].as_str().is_some_and(|told| told.contains(words));
+    let what = format!("is told of with {words:?}");
+    let told = gateway.origin_when(label, &what, says).await;
+    assert_eq!(told["state"], "down", "{told}");
+}
+
+#[tokio::test]
+async fn a_program_is_an_origin_like_any_other_and_sees_nothing_of_ours_but_what_it_needs() {
+    // of case P4, what stands in the environment.
+    let world = World::with(&[refunds()]);
+    let more = "env = { ACME_KEY = \"${env:ACME_SECRET}\", LANG = \"C\" }\ncwd = \"/\"\n";
+    let gateway = Setup::new()
+        .set("log.level = \"trace\"")
+        .env("ACME_SECRET", SECRET)
+        .table(&world.origin("honest", more))
+        .start()
+        .await;
+    let seen = is_up(&gateway, "honest").await;
+    assert_eq!((&seen["kind"], &seen["era"]), (&json!("stdio"), &json!(client::MODERN)));
+    let address = seen["address"].as_str().unwrap();
+    assert!(
+        address.starts_with("run python3 /") && address.ends_with(" in /"),
+        "{address}"
+    );
+    assert!(!seen.to_string().contains(SECRET), "{seen}");
+    gateway.approve("honest/refunds").await;
+    let host = gateway.host();
+    for path in ["SKILL.md", "references/limits.md", "assets/form.bin"] {
+        let read = host.read(&format!("skill://honest/refunds/{path}")).await;
+        assert_eq!(read.bytes(), refunds().bytes(path));
+    }
+    let notes = world.notes("honest");
+    assert_eq!(notes.told("cwd"), "/");
+    let env: serde_json::Map<String, Value> = serde_json::from_str(&notes.told("env")).unwrap();
+    assert_eq!((&env["ACME_KEY"], &env["LANG"]), (&json!(SECRET), &json!("C")));
+    // A shell in front of the program sets some by itself.
+    let known = "PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TERM TMPDIR TZ ACME_KEY PWD OLDPWD SHLVL _";
+    let is_known = |name: &str| name.contains("PYENV") || known.split(' ').any(|known| known == name);
+    let unknown: Vec<_> = env.keys().filter(|name| !is_known(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    assert_eq!(notes.count("starts"), 1, "one process for all of it");
+    assert!(!gateway.stderr().contains(SECRET), "a secret in the log");
+    gateway.finish().await;
+    assert!(!notes.processes().into_iter().any(runs), "it ends with the gateway");
+}
+
+#[tokio::test]
+async fn older_programs_are_spoken_with_whatever_they_do_to_the_probe() {
+    // cases C1 and C4, over a pipe: refusal, exit, silence.
+    let world = World::with(&[refunds()]);
+    let gateway = Setup::new()
+        .table(&world.origin("older", ""))
+        .table(&world.origin("exits", ""))
+        .table(&world.origin("silent", "timeout = \"3s\"\n"))
+        .start()
+        .await;
+    for mode in ["older", "exits", "silent"] {
+        let seen = is_up(&gateway, mode).await;
+        assert_eq!(
+            (&seen["era"], &seen["last_error"]),
+            (&json!(client::LEGACY), &Value::Null),
+            "{mode}"
+        );
+        let notes = world.notes(mode);
+        eventually("it is listed again", || notes.count("skills/list") >= 3).await;
+        assert_eq!(notes.count("server/discover"), 1, "{mode}: it is probed once");
+        assert_eq!(notes.count("starts"), 2, "{mode}: once for each way");
+        let last = *notes.processes().last().unwrap();
+        kill(last);
+        eventually("it is started again", || notes.count("starts") >= 3).await;
+        is_up(&gateway, mode).await;
+        assert_eq!(notes.count("server/discover"), 1, "{mode}: what is known is remembered");
+    }
+    gateway.finish().await;
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[tokio::test]
+async fn a_program_that_misbehaves_is_told_of_and_hurts_nobody_else() {
+    // case B1.
+    let world = World::with(&[refunds()]);
+    let good = Origin::with([refunds()]);
+    let nothing = "[[origin]]\nlabel = \"nothing\"\nrefresh = \"1s\"\ncommand = [\"no-such-program\", \"x y\"]\n";
+    let gateway = Setup::new()
+        .origin("good", &good)
+        .env("ACME_SECRET", SECRET)
+        .set("log.level = \"debug\"")
+        .table(&world.origin("banner", ""))
+        .table(&world.origin("flood", "env = { ACME_KEY = \"${env:ACME_SECRET}\" }\n"))
+        .table(&world.origin("dies", ""))
+        .table(&world.origin("half", "timeout = \"2s\"\n"))
+        .table(&world.origin("endless", ""))
+        .table(nothing)
+        .start()
+        .await;
+    for label in ["good", "banner", "flood"] {
+        is_up(&gateway, label).await;
+        gateway.approve(&format!("{label}/refunds")).await;
+    }
+    let told = [
+        (
+            "dies",
+            "its process ended with exit code 3; its last words: Traceback: out of memory",
+        ),
+        ("half", "did not answer within 2s"),
+        ("endless", "over 16777216 bytes long"),
+        (
+            "nothing",
+            "its program cannot be run; its last words: the program cannot be started: no-such-program: No such file",
+        ),
+    ];
+    for (label, words) in told {
+        is_told_of(&gateway, label, words).await;
+    }
+    let host = gateway.host();
+    for label in ["good", "banner", "flood"] {
+        let read = host.read(&format!("skill://{label}/refunds/SKILL.md")).await;
+        assert_eq!(read.bytes(), refunds().bytes("SKILL.md"), "{label}");
+    }
+    let said = gateway.stderr();
+    assert!(said.contains("its process says: ") && said.contains("more lines than are kept"));
+    assert!(!said.contains(SECRET), "a secret in the log");
+    assert!(said.len() < 4_000_000, "{} bytes of log", said.len());
+    assert_eq!(unburied(&gateway), Vec::<i32>::new());
+    let fewest = world.notes("dies").count("starts");
+    assert!(fewest >= 2, "it is tried again");
+    gateway.finish().await;
+    let mut ran = ["banner", "flood", "dies", "half", "endless"].into_iter();
+    assert!(!ran.any(|mode| world.notes(mode).processes().into_iter().any(runs)));
+}
+
+/// The gateway's children that are dead and not waited for (proc(5)).
+fn unburied(gateway: &Gateway) -> Vec<i32> {
+    let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let processes = fs::read_dir("/proc").unwrap();
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let is_unburied = |pid: &i32| {
+        let stat = stat(*pid);
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        fields.first() == Some(&"Z") && fields.get(1) == Some(&gateway.process_id().to_string().as_str())
+    };
+    // One that has just died is waited for at once.
+    let first: BTreeSet<i32> = pids.filter(is_unburied).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    first.into_iter().filter(is_unburied).collect()
+}
+
+#[tokio::test]
+async fn a_program_that_says_nothing_any_more_is_replaced() {
+    // case B8.
+    let world = World::with(&[refunds()]);
+    let gateway = Setup::new()
+        .table(&world.origin("hangs-once", "timeout = \"2s\"\n"))
+        .start()
+        .await;
+    is_up(&gateway, "hangs-once").await;
+    let notes = world.notes("hangs-once");
+    assert_eq!(notes.count("starts"), 2);
+    let first = *notes.processes().first().unwrap();
+    eventually("the first one ends", || !runs(first)).await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_program_is_left_behind_however_the_gateway_ends() {
+    let world = World::with(&[refunds()]);
+    let mut gateway = Setup::new().table(&world.origin("stubborn", "")).start().await;
+    let notes = world.notes("stubborn");
+    for ends_in_order in [true, false] {
+        is_up(&gateway, "stubborn").await;
+        let processes = notes.processes();
+        assert!(
+            processes.len() >= 2 && processes.iter().any(|pid| runs(*pid)),
+            "{processes:?}"
+        );
+        if ends_in_order {
+            assert_eq!(gateway.stop().await, 0, "{}", gateway.stderr());
+            assert!(
+                !processes.into_iter().any(runs),
+                "it neither hears SIGTERM nor the end of its input"
+            );
+        } else {
+            gateway.kill().await;
+            eventually("all of it ends", || !processes.iter().any(|pid| runs(*pid))).await;
+        }
+        gateway.start().await;
+    }
+    is_up(&gateway, "stubborn").await;
+    gateway.finish().await;
+    assert!(!notes.processes().into_iter().any(runs));
+}
