@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::server::conn::http2;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
-use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::io::AsyncRead;
@@ -74,6 +75,23 @@ pub async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Erro
     bound.await.map_err(|source| Error::Bind { address, source })
 }
 
+/// Runs a pinned connection, which comes to its end in good order once the end of the process begins. The two protocols'
+/// connections have no trait in common.
+macro_rules! run_to_its_end {
+    ($connection:ident, $end:ident) => {
+        let ended = tokio::select! {
+            ended = $connection.as_mut() => ended,
+            () = $end.begun() => {
+                $connection.as_mut().graceful_shutdown();
+                $connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    };
+}
+
 /// Serves `router` on `listener` until the end begins, then waits for what runs.
 pub async fn serve(
     listener: TcpListener,
@@ -103,28 +121,20 @@ pub async fn serve(
             let Some(secured) = Secured::new(socket, acceptor, time).await else {
                 return;
             };
-            let server = if secured.is_http2 {
-                &protocols.http2
-            } else {
-                &protocols.http1
-            };
             // Who asks is known before the router is: without a token it is whoever has this address.
             let service = TowerToHyperService::new(router.map_request(move |mut request: http::Request<Incoming>| {
                 request.extensions_mut().insert(caller.clone());
                 request.extensions_mut().insert(place.clone());
                 request
             }));
-            let connection = server.serve_connection_with_upgrades(TokioIo::new(secured.stream), service);
-            let mut connection = std::pin::pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = end.begun() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
+            let stream = TokioIo::new(secured.stream);
+            if secured.is_http2 {
+                let mut connection = std::pin::pin!(protocols.http2.serve_connection(stream, service));
+                run_to_its_end!(connection, end);
+            } else {
+                let connection = protocols.http1.serve_connection(stream, service);
+                let mut connection = std::pin::pin!(connection.with_upgrades());
+                run_to_its_end!(connection, end);
             }
         }));
     }
@@ -156,22 +166,20 @@ async fn next(listener: &TcpListener, shutdown: &Shutdown) -> Option<(TcpStream,
 /// How each of the two protocols is served. Which one it is was agreed on in the TLS handshake, never guessed from the
 /// first bytes: a guess would wait for them without end.
 struct Protocols {
-    http1: auto::Builder<TokioExecutor>,
-    http2: auto::Builder<TokioExecutor>,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
 }
 
 impl Protocols {
     fn new(limits: &Limits) -> Self {
-        let mut http1 = auto::Builder::new(TokioExecutor::new()).http1_only();
+        let mut http1 = http1::Builder::new();
         http1
-            .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.request_time)
             .max_buf_size(HEAD_BYTES)
             .max_headers(MAX_HEADERS);
-        let mut http2 = auto::Builder::new(TokioExecutor::new()).http2_only();
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
-            .http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX))
             .keep_alive_interval(limits.request_time)

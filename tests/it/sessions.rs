@@ -21,6 +21,12 @@ use crate::support::refunds;
 /// A file in the merged view.
 const FILE: &str = "skill://acme/refunds/SKILL.md";
 
+/// Sessions that wait for their hosts.
+const SESSIONS: u16 = 1_000;
+
+/// Requests that belong to none.
+const REQUESTS: u16 = 2_000;
+
 /// Asks for something that is not the lane's.
 async fn resources(host: &Host) -> client::Answer {
     host.ask("resources/list", json!({})).await
@@ -252,5 +258,39 @@ async fn a_batch_is_answered_in_the_one_revision_that_has_them() {
         answer.refusal(-32600);
         assert_eq!(answer.status, 400, "{version}");
     }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn idle_sessions_cost_little_and_requests_without_one_cost_nothing_that_stays() {
+    let (_origin, gateway) = approved().await;
+    let client = client::http();
+    let host = || gateway.host().with_client(client.clone());
+    host().list().await.result();
+    gateway.peak_memory();
+    let before = gateway.peak_memory();
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(host().shaking_hands(LEGACY).await);
+    }
+    gateway.peak_memory();
+    let with = gateway.peak_memory();
+    let modern = host();
+    for _ in 0..REQUESTS / 2 {
+        modern.list().await.result();
+        resources(&modern).await.result();
+    }
+    gateway.peak_memory();
+    let after = gateway.peak_memory();
+    for host in &sessions {
+        host.list().await.result();
+    }
+    let each = (with - before) * 1024.0 / f64::from(SESSIONS);
+    println!(
+        "{SESSIONS} idle sessions: {before:.0} MB before, {with:.0} MB with them ({each:.0} KiB each); \
+         {after:.0} MB after {REQUESTS} requests without one"
+    );
+    assert!(each < 512.0, "{each} KiB a session");
+    assert!(after - with < 64.0, "{with} MB, then {after} MB");
     gateway.finish().await;
 }

@@ -46,6 +46,9 @@ const NOTICES: usize = 32;
 /// How long what runs may take to come to its end once nothing more is read.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Time between two looks at whether a host that says nothing still may.
+const LOOK: Duration = Duration::from_secs(30);
+
 /// How long what has no end of its own may take to say goodbye.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -109,7 +112,7 @@ pub(super) trait Outward: Send + 'static {
 pub(super) struct Speaker {
     /// Who, and at which address.
     pub(super) owner: Owner,
-    /// Whether they still may, asked for each message.
+    /// Whether they still may, asked for each message and now and then.
     pub(super) may_ask: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -119,6 +122,7 @@ pub(super) async fn serve<I: Inward, O: Outward>(shared: Arc<Shared>, speaker: S
     let shutdown = connection.shared.gateway.shutdown().clone();
     let writer = shutdown.spawn(write(outward, queue, connection.end.clone()));
     let (places, end) = (Arc::clone(&connection.places), connection.end.clone());
+    let mut looks = tokio::time::interval(LOOK);
     let ending = loop {
         let is_full = connection.place.is_none();
         let mut batch = std::mem::take(&mut connection.batch);
@@ -136,6 +140,12 @@ pub(super) async fn serve<I: Inward, O: Outward>(shared: Arc<Shared>, speaker: S
             incoming = next, if !is_full => Some(incoming),
             Some(message) = passed.recv() => {
                 connection.pass(message).await;
+                None
+            }
+            _ = looks.tick() => {
+                if !(connection.speaker.may_ask)() {
+                    break Ending::Barred;
+                }
                 None
             }
             () = end.cancelled() => break Ending::Left,
