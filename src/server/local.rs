@@ -157,7 +157,7 @@ async fn serve_one(shared: Arc<Shared>, socket: UnixStream) {
     }
     if let Ok(view) = view {
         let speaker = speaker(&shared, uid, view);
-        serve(shared, speaker, lines, LinesOut(write)).await;
+        drop(serve(shared, speaker, lines, LinesOut(write)).await);
     }
 }
 
@@ -167,7 +167,7 @@ pub(super) async fn serve_stdio(shared: Arc<Shared>, origin: Option<&Label>) -> 
     let uid = rustix::process::getuid().as_raw();
     let lines = LinesIn::new(standard_input(), shared.gateway.limits().request_bytes);
     let speaker = speaker(&shared, uid, view);
-    serve(shared, speaker, lines, LinesOut(tokio::io::stdout())).await;
+    drop(serve(shared, speaker, lines, LinesOut(tokio::io::stdout())).await);
     Ok(())
 }
 

@@ -26,6 +26,7 @@ use http::header::UPGRADE;
 use hyper::upgrade::OnUpgrade;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error;
@@ -102,7 +103,11 @@ pub(super) fn open(shared: &Arc<Shared>, owner: Owner, mut request: Request) -> 
             socket: inward,
             heard: Instant::now(),
         };
-        serve(shared, speaker, inward, Out(outward)).await;
+        if let Some((inward, Out(outward))) = serve(shared, speaker, inward, Out(outward)).await
+            && let Ok(socket) = inward.socket.reunite(outward)
+        {
+            read_out(socket).await;
+        }
         drop(place);
     }));
     let switch = [
@@ -112,6 +117,13 @@ pub(super) fn open(shared: &Arc<Shared>, owner: Owner, mut request: Request) -> 
         (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
     ];
     (StatusCode::SWITCHING_PROTOCOLS, switch).into_response()
+}
+
+/// Takes what still comes, for a moment: to close on a host that sends would take our last words from it.
+async fn read_out(mut socket: Socket) {
+    let mut nothing = vec![0; 16 * 1024];
+    let rest = async { while matches!(socket.get_mut().read(&mut nothing).await, Ok(1..)) {} };
+    let _late = tokio::time::timeout(GOODBYE, rest).await;
 }
 
 /// Whether a request asks for a WebSocket that speaks MCP (RFC 6455 §4.2.1).
@@ -186,7 +198,7 @@ impl Outward for Out {
         self.0.send(Message::Ping(Bytes::new())).await.ok()
     }
 
-    async fn close(mut self, ending: Ending) {
+    async fn close(&mut self, ending: Ending) {
         let (code, reason) = match ending {
             Ending::Done | Ending::Left => (CloseCode::Normal, ""),
             Ending::NotText => (CloseCode::Unsupported, "messages are text"),

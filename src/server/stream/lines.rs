@@ -108,7 +108,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outward for LinesOut<W> {
         Some(())
     }
 
-    async fn close(mut self, _ending: Ending) {
+    async fn close(&mut self, _ending: Ending) {
         // Whoever has left hears no goodbye.
         let _gone = self.0.shutdown().await;
     }

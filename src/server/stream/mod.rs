@@ -105,7 +105,7 @@ pub(super) trait Outward: Send + 'static {
     fn beat(&mut self) -> impl Future<Output = Option<()>> + Send;
 
     /// Says goodbye.
-    fn close(self, ending: Ending) -> impl Future<Output = ()> + Send;
+    fn close(&mut self, ending: Ending) -> impl Future<Output = ()> + Send;
 }
 
 /// Who speaks over a stream.
@@ -116,8 +116,14 @@ pub(super) struct Speaker {
     pub(super) may_ask: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Serves a stream until the host leaves, may ask no more, or the end of the process begins.
-pub(super) async fn serve<I: Inward, O: Outward>(shared: Arc<Shared>, speaker: Speaker, mut inward: I, outward: O) {
+/// Serves a stream until the host leaves, may ask no more, or the end of the process begins. Gives both halves back, if the
+/// host took the last words.
+pub(super) async fn serve<I: Inward, O: Outward>(
+    shared: Arc<Shared>,
+    speaker: Speaker,
+    mut inward: I,
+    outward: O,
+) -> Option<(I, O)> {
     let (mut connection, queue, mut passed) = Connection::new(shared, speaker);
     let shutdown = connection.shared.gateway.shutdown().clone();
     let writer = shutdown.spawn(write(outward, queue, connection.end.clone()));
@@ -159,13 +165,12 @@ pub(super) async fn serve<I: Inward, O: Outward>(shared: Arc<Shared>, speaker: S
         }
     };
     connection.finish(ending, passed).await;
-    if tokio::time::timeout(LAST_WORDS, writer).await.is_err() {
-        tracing::debug!("a host did not take the last words of its connection");
-    }
+    let outward = tokio::time::timeout(LAST_WORDS, writer).await.ok()?.ok()?;
+    Some((inward, outward))
 }
 
 /// Writes what waits, in turn, until the connection ends.
-async fn write<O: Outward>(mut outward: O, mut queue: mpsc::Receiver<Outgoing>, end: CancellationToken) {
+async fn write<O: Outward>(mut outward: O, mut queue: mpsc::Receiver<Outgoing>, end: CancellationToken) -> O {
     let mut beats = O::BEAT.map(tokio::time::interval);
     let beat = async |beats: &mut Option<tokio::time::Interval>| match beats {
         Some(beats) => drop(beats.tick().await),
@@ -177,19 +182,23 @@ async fn write<O: Outward>(mut outward: O, mut queue: mpsc::Receiver<Outgoing>, 
                 Some(Outgoing::Message { pieces, place }) => {
                     let written = tokio::select! {
                         written = outward.send(pieces) => written,
-                        () = end.cancelled() => return,
+                        () = end.cancelled() => return outward,
                     };
                     drop(place);
                     written
                 }
-                Some(Outgoing::Close(ending)) => return outward.close(ending).await,
-                None => return,
+                Some(Outgoing::Close(ending)) => {
+                    outward.close(ending).await;
+                    return outward;
+                }
+                None => return outward,
             },
             () = beat(&mut beats) => outward.beat().await,
-            () = end.cancelled() => return,
+            () = end.cancelled() => return outward,
         };
         if written.is_none() {
-            return end.cancel();
+            end.cancel();
+            return outward;
         }
     }
 }
