@@ -236,6 +236,34 @@ async fn lines_that_are_too_long_or_no_text_are_answered_and_ends_nothing() {
 }
 
 #[tokio::test]
+async fn large_files_come_whole_to_hosts_that_take_their_time() {
+    // case E2, case F1.
+    let bytes: Vec<u8> = (0..8 * 1024 * 1024_u32).map(|at| (at % 251) as u8).collect();
+    let text = "\u{1f600} and \u{e9}\n".repeat(100_000);
+    let origin = Origin::with([refunds()
+        .blob("large.bin", bytes.clone())
+        .text("large.md", text.clone())]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    for mut pipe in pipes(&gateway).await {
+        let files = [("large.bin", bytes.as_slice()), ("large.md", text.as_bytes())];
+        for (id, (file, _)) in (1..).zip(files) {
+            let uri = format!("skill://acme/refunds/{file}");
+            pipe.request(&json!(id), "resources/read", json!({ "uri": uri })).await;
+            origin.was_asked("resources/read", id).await;
+        }
+        // Nobody else waits for this one to take what it asked for.
+        Pipe::socket(&gateway, None).await.read(FILE).await.result();
+        for _ in files {
+            let answer = pipe.hear().await;
+            let at = answer.json["id"].as_u64().unwrap() - 1;
+            assert!(answer.bytes() == files[usize::try_from(at).unwrap()].1, "{at}");
+        }
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn what_was_asked_before_the_input_ended_is_answered() {
     let (_origin, gateway) = approved().await;
     let mut pipe = Pipe::command(&gateway, None);
