@@ -11,7 +11,7 @@ use super::Error;
 
 /// How long an origin is taken for a legacy one. One that learned better still answers `initialize`, so that nothing but
 /// another probe would tell.
-pub(super) const LEGACY_HOLDS: Duration = Duration::from_secs(60 * 60);
+const LEGACY_HOLDS: Duration = Duration::from_secs(60 * 60);
 
 /// Codes by which only a modern server refuses.
 const MODERN_REFUSALS: [ErrorCode; 3] = [
@@ -41,9 +41,17 @@ impl Verdict {
             .map(|(era, _)| era)
     }
 
-    /// A session was opened this way.
-    pub(super) fn found(&self, era: Era) {
-        *self.0.lock() = Some((era, Instant::now()));
+    /// A session was opened this way. Gives the time until which that is believed, where it is not for ever; opening
+    /// another one as before makes it no longer.
+    pub(super) fn found(&self, era: Era) -> Option<Instant> {
+        let mut held = self.0.lock();
+        let known = held.filter(|(known, since)| *known == era && since.elapsed() < LEGACY_HOLDS);
+        let (_, since) = known.unwrap_or_else(|| (era, Instant::now()));
+        *held = Some((era, since));
+        match era {
+            Era::Modern => None,
+            Era::Legacy => Some(since + LEGACY_HOLDS),
+        }
     }
 }
 
@@ -136,12 +144,14 @@ mod tests {
     async fn a_legacy_verdict_expires_and_a_modern_one_is_its_own_probe() {
         let verdict = Verdict::default();
         assert_eq!(verdict.era(), None);
-        verdict.found(Era::Legacy);
+        let expires = Instant::now() + LEGACY_HOLDS;
+        assert_eq!(verdict.found(Era::Legacy), Some(expires));
         tokio::time::advance(LEGACY_HOLDS - Duration::from_secs(1)).await;
         assert_eq!(verdict.era(), Some(Era::Legacy));
+        assert_eq!(verdict.found(Era::Legacy), Some(expires), "nothing new was learned");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(verdict.era(), None);
-        verdict.found(Era::Modern);
+        assert_eq!(verdict.found(Era::Modern), None);
         tokio::time::advance(LEGACY_HOLDS).await;
         assert_eq!(verdict.era(), Some(Era::Modern));
     }

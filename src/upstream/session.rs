@@ -36,7 +36,6 @@ use super::ear::Calls;
 use super::ear::Ear;
 use super::era::Era;
 use super::era::Failed;
-use super::era::LEGACY_HOLDS;
 use super::era::Verdict;
 use super::framed::Line;
 use super::http::innermost;
@@ -47,6 +46,9 @@ use crate::shutdown::Shutdown;
 
 /// How long what a server declares is taken as it was when its session was opened, where it lacks what is asked for.
 const SETTLED: Duration = Duration::from_secs(1);
+
+/// How long an older server's session goes on when looking for a newer one has failed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Sessions in which hosts can be asked something: as many as there are kinds of hosts.
 const MAX_OFFERING: usize = 8;
@@ -92,8 +94,8 @@ pub(super) struct Session {
     /// What is known of a connection that is its own; HTTP has one for each request.
     line: Option<Line>,
     opened: Instant,
-    /// When to look whether the origin has learned better.
-    expires: Option<Instant>,
+    /// When to look whether the origin has learned better; held for a look.
+    expires: parking_lot::Mutex<Option<Instant>>,
     /// Whether the server at the other end may be another one by now: not so with a process.
     may_change: bool,
     era: Era,
@@ -116,6 +118,11 @@ impl Session {
     /// Whether it can still be asked.
     fn is_live(&self) -> bool {
         !self.service.is_closed() && !self.service.is_transport_closed()
+    }
+
+    /// Whether it is time to look for what the origin has learned.
+    fn has_expired(&self) -> bool {
+        self.expires.lock().is_some_and(|at| Instant::now() >= at)
     }
 
     /// What the server said of itself.
@@ -298,7 +305,7 @@ impl Server {
         }
         let kept = held.session.clone().filter(|session| session.is_live());
         if let Some(session) = &kept
-            && session.expires.is_none_or(|at| Instant::now() < at)
+            && !session.has_expired()
         {
             return Ok(Arc::clone(session));
         }
@@ -308,8 +315,11 @@ impl Server {
         };
         let session = match (made, kept) {
             (Ok(made), _) => Arc::new(made),
-            // It goes on as it did; whoever asks next looks again.
-            (Err(_), Some(kept)) => return Ok(kept),
+            // It goes on as it did.
+            (Err(_), Some(kept)) => {
+                *kept.expires.lock() = Some(Instant::now() + LOOK_AGAIN);
+                return Ok(kept);
+            }
             (Err(error), None) => return Err(error),
         };
         held.session = Some(Arc::clone(&session));
@@ -452,17 +462,13 @@ impl Server {
             .peer_info()
             .map(|info| info.protocol_version.as_str().to_owned());
         *self.revision.lock() = revision;
-        self.verdict.found(era);
         let may_change = self.carrier.is_http();
-        let expires = match era {
-            Era::Legacy if may_change => Some(Instant::now() + LEGACY_HOLDS),
-            Era::Legacy | Era::Modern => None,
-        };
+        let expires = self.verdict.found(era).filter(|_| may_change);
         let may_be_mixed_up = line.is_some() && era == Era::Legacy && capabilities.is_object();
         Ok(Session {
             service,
             opened: Instant::now(),
-            expires,
+            expires: parking_lot::Mutex::new(expires),
             may_change,
             era,
             calls,

@@ -90,14 +90,7 @@ impl WebSocket {
     pub(super) async fn connect(&self, line: Line) -> Result<Framed<Frames, Outgoing>, Error> {
         let connecting = tokio::time::timeout(self.connect_timeout, self.open());
         let connection = connecting.await.map_err(|_| Error::TimedOut(self.connect_timeout))??;
-        let (outgoing, incoming) = connection.split();
-        let outgoing = Arc::new(tokio::sync::Mutex::new(Outgoing(outgoing)));
-        let frames = Frames {
-            incoming,
-            outgoing: Arc::clone(&outgoing),
-            silent_at: Instant::now() + SILENCE,
-            is_asked: false,
-        };
+        let (frames, outgoing) = both_ways(connection);
         Ok(Framed::new(frames, outgoing, line, self.longest))
     }
 
@@ -136,6 +129,19 @@ impl WebSocket {
         let encrypted = connector.connect(name, tcp).await.map_err(unreachable)?;
         Ok(Box::new(encrypted))
     }
+}
+
+/// What comes, and what goes.
+fn both_ways(connection: Connection) -> (Frames, Arc<tokio::sync::Mutex<Outgoing>>) {
+    let (outgoing, incoming) = connection.split();
+    let outgoing = Arc::new(tokio::sync::Mutex::new(Outgoing(outgoing)));
+    let frames = Frames {
+        incoming,
+        outgoing: Arc::clone(&outgoing),
+        silent_at: Instant::now() + SILENCE,
+        is_asked: false,
+    };
+    (frames, outgoing)
 }
 
 /// Why there is no WebSocket, or none any more.
@@ -211,5 +217,48 @@ impl Outlet for Outgoing {
 
     async fn end(&mut self) {
         let _said = tokio::time::timeout(GOODBYE, self.0.close()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::io::DuplexStream;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    /// A connection, and the other end of what carries it.
+    async fn connected() -> (Frames, DuplexStream) {
+        let (near, far) = tokio::io::duplex(4096);
+        let near: Box<dyn Stream> = Box::new(near);
+        let connection = WebSocketStream::from_raw_socket(near, Role::Client, None).await;
+        (both_ways(connection).0, far)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_peer_is_asked_for_a_sign_of_life_and_then_given_up() {
+        let (mut frames, mut far) = connected().await;
+        let began = Instant::now();
+        assert!(matches!(frames.next(100).await, Err(Error::Unreachable(_))));
+        assert_eq!(began.elapsed().as_secs(), 2 * SILENCE.as_secs());
+        // The only frame that came is a ping (RFC 6455 §5.5.2).
+        assert_eq!(far.read_u8().await.unwrap(), 0x89);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_answers_when_it_is_asked_may_be_silent_for_long() {
+        let (mut frames, far) = connected().await;
+        let mut far = WebSocketStream::from_raw_socket(far, Role::Server, None).await;
+        let began = Instant::now();
+        let patient = async {
+            let silent = async { while far.next().await.is_some() {} };
+            assert!(tokio::time::timeout(10 * SILENCE, silent).await.is_err());
+            far.send(Message::text("{}")).await.unwrap();
+            far
+        };
+        let (said, _far) = tokio::join!(frames.next(100), patient);
+        assert_eq!(said.unwrap(), "{}");
+        assert!(began.elapsed() >= 10 * SILENCE);
     }
 }

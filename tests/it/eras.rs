@@ -272,8 +272,11 @@ async fn an_older_server_is_looked_at_again_after_an_hour_and_goes_on_meanwhile(
         (2, 1),
         "what fails proves nothing, and the session is as good as before"
     );
+    lists(&upstream).await;
+    assert_eq!(handshakes(&origin), (2, 1), "nor is it tried with each request");
     origin.mend();
     origin.break_once("server/discover", Fault::Status(404));
+    pass(Duration::from_secs(5 * 60)).await;
     lists(&upstream).await;
     lists(&upstream).await;
     assert_eq!(handshakes(&origin), (3, 2), "it is one still");
