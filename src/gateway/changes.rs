@@ -30,6 +30,21 @@ pub struct Change {
     pub prompts: bool,
     /// Resources and templates, skills' among them.
     pub resources: bool,
+    /// One resource that passes, as its origin names it, whose content is another.
+    pub updated: Option<String>,
+}
+
+impl Change {
+    /// That the content of a resource is another.
+    pub(super) fn updated(label: Label, uri: String) -> Self {
+        Self {
+            label,
+            tools: false,
+            prompts: false,
+            resources: false,
+            updated: Some(uri),
+        }
+    }
 }
 
 /// Tells of changes.
@@ -58,7 +73,7 @@ impl Gateway {
 impl Inner {
     /// Tells of a change, if there is one.
     pub(super) fn tell(&self, change: Change) {
-        if change.tools || change.prompts || change.resources {
+        if change.tools || change.prompts || change.resources || change.updated.is_some() {
             *self.told.times.lock().entry(change.label.clone()).or_default() += 1;
             // Nobody may be listening.
             let _listeners = self.told.sender.send(change).is_ok();
@@ -79,6 +94,7 @@ impl Inner {
                 .ne(shown(after.and_then(|part| part.definitions()), now)),
             prompts: false,
             resources: !all_shown(before, now).eq(all_shown(after, now)),
+            updated: None,
         });
     }
 }

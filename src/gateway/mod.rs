@@ -34,6 +34,7 @@ mod strangers;
 mod timely;
 mod turns;
 mod unserved;
+mod watches;
 mod witness;
 mod witnessing;
 
@@ -148,6 +149,8 @@ pub use status::TrialStatus;
 use timely::Timely;
 use turns::Turns;
 pub use unserved::Unserved;
+pub use watches::Watch;
+use watches::Watches;
 pub use witness::Witness;
 pub use witness::WitnessOptions;
 pub use witnessing::WitnessStatus;
@@ -200,6 +203,8 @@ struct Inner {
     told: Changes,
     /// What origins offer beside skills.
     offers: Offers,
+    /// Resources that hosts watch.
+    watches: Watches,
     memory: Memory,
     /// Fetches under way; held for a look-up.
     flights: parking_lot::Mutex<HashMap<FlightKey, Flight>>,
@@ -361,6 +366,7 @@ impl Gateway {
             catalog: RwLock::default(),
             told: Changes::default(),
             offers: Offers::default(),
+            watches: Watches::default(),
             flights: parking_lot::Mutex::default(),
             behind: Behind::default(),
             deliveries: Deliveries::new(config.audit.clone()),

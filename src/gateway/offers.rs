@@ -217,6 +217,7 @@ impl Inner {
                 before.to_vec()
             })
         };
+        let can_watch = can.subscribe && origin.pass.passes(Passed::Resources);
         let offer = Offer {
             prompts: or_before(prompts, &before.prompts),
             resources: or_before(resources, &before.resources),
@@ -225,6 +226,9 @@ impl Inner {
             tools,
             rejected,
         };
+        if can_watch && let Err(error) = origin.upstream.watch_again().await {
+            first.get_or_insert(error);
+        }
         self.tell_offered(label, origin, &before, &offer);
         self.offers.heard.write().insert(label.clone(), Arc::new(offer));
         first.map_or(Ok(()), |error| Err(failed(error)))
@@ -241,6 +245,7 @@ impl Inner {
             tools: shown_tools(before) != shown_tools(after),
             prompts: before.prompts != after.prompts,
             resources: before.resources != after.resources || before.templates != after.templates,
+            updated: None,
         });
     }
 

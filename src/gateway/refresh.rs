@@ -43,8 +43,10 @@ impl Gateway {
     /// Begins one refresher for each origin. The first answers come while listeners already serve what is stored.
     pub fn start_refreshers(&self) {
         for label in self.0.origins.keys() {
+            let (inner, of) = (Arc::clone(&self.0), label.clone());
+            drop(self.0.shutdown.spawn(async move { inner.keep_fresh(&of).await }));
             let (inner, label) = (Arc::clone(&self.0), label.clone());
-            drop(self.0.shutdown.spawn(async move { inner.keep_fresh(&label).await }));
+            drop(self.0.shutdown.spawn(async move { inner.tell_updates(&label).await }));
         }
     }
 }

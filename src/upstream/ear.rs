@@ -24,10 +24,10 @@ use rmcp::service::InboundStreamOrigin;
 use rmcp::service::NotificationContext;
 use rmcp::service::RequestContext;
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
+use super::notices::Notices;
 use super::relay::Interim;
 use super::relay::Said;
 
@@ -36,7 +36,7 @@ use super::relay::Said;
 pub(super) struct Ear {
     us: ClientConfig,
     calls: Calls,
-    changed: Arc<Notify>,
+    notices: Notices,
 }
 
 /// The calls under way in one session, and where what is said about them goes. Held for a look-up.
@@ -81,13 +81,13 @@ impl Drop for Listed {
 
 impl Ear {
     /// For one session, in which hosts can be asked so much.
-    pub(super) fn new(capabilities: &Value, calls: Calls, changed: Arc<Notify>) -> Self {
+    pub(super) fn new(capabilities: &Value, calls: Calls, notices: Notices) -> Self {
         let capabilities: ClientCapabilities = serde_json::from_value(capabilities.clone()).unwrap_or_default();
         let us = Implementation::new("portcullis", env!("CARGO_PKG_VERSION"));
         Self {
             us: ClientConfig::new(capabilities, us),
             calls,
-            changed,
+            notices,
         }
     }
 
@@ -136,30 +136,16 @@ impl Service<RoleClient> for Ear {
         self.ask(&request, context.extensions.get()).await
     }
 
-    /// A notice of any change makes the origin be asked for everything that passes of it.
     async fn handle_notification(
         &self,
         notification: ServerNotification,
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
-        if is_of_change(&notification) {
-            self.changed.notify_one();
-        }
+        self.notices.take(&notification);
         Ok(())
     }
 
     fn get_info(&self) -> ClientConfig {
         self.us.clone()
     }
-}
-
-/// Says whether a notice is one of change.
-pub(super) fn is_of_change(notification: &ServerNotification) -> bool {
-    matches!(
-        notification,
-        ServerNotification::ToolListChangedNotification(_)
-            | ServerNotification::PromptListChangedNotification(_)
-            | ServerNotification::ResourceListChangedNotification(_)
-            | ServerNotification::ResourceUpdatedNotification(_)
-    )
 }

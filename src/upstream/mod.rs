@@ -15,6 +15,7 @@ mod framed;
 pub mod fuzzed;
 mod http;
 mod listing;
+mod notices;
 mod pace;
 mod proxy;
 mod relay;

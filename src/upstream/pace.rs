@@ -23,6 +23,11 @@ impl Pace {
         tokio::time::sleep(wait).await;
     }
 
+    /// Takes the last stream for one that was meant to end.
+    pub(super) fn forget(&self) {
+        *self.0.lock() = None;
+    }
+
     fn next(&self, now: Instant) -> Duration {
         let mut last = self.0.lock();
         let failures = match *last {

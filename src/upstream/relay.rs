@@ -13,6 +13,7 @@ use rmcp::service::PeerRequestOptions;
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
+use tokio::sync::broadcast;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -56,6 +57,8 @@ pub struct Offered {
     pub completions: bool,
     /// Log messages.
     pub logging: bool,
+    /// Notices of updates of single resources.
+    pub subscribe: bool,
     /// What it says of itself.
     pub instructions: Option<String>,
 }
@@ -194,6 +197,51 @@ impl Upstream {
         }
     }
 
+    /// Has the origin tell of updates of a resource.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`].
+    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
+        match &self.0.transport {
+            Transport::Server(server) => server.watch(uri).await,
+            Transport::Folder(_) => Err(Error::NoMethod("resources/subscribe")),
+            Transport::Offline => Err(Error::Offline),
+        }
+    }
+
+    /// Has the origin tell no more of updates of a resource.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`].
+    pub async fn unwatch(&self, uri: &str) -> Result<(), Error> {
+        match &self.0.transport {
+            Transport::Server(server) => server.unwatch(uri).await,
+            Transport::Folder(_) | Transport::Offline => Ok(()),
+        }
+    }
+
+    /// Makes sure that the origin tells of everything that is watched.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`].
+    pub async fn watch_again(&self) -> Result<(), Error> {
+        match &self.0.transport {
+            Transport::Server(server) => server.watch_again().await,
+            Transport::Folder(_) | Transport::Offline => Ok(()),
+        }
+    }
+
+    /// The resources that the origin says are updated, from now on.
+    pub fn updated(&self) -> broadcast::Receiver<String> {
+        match &self.0.transport {
+            Transport::Server(server) => server.notices().updated(),
+            Transport::Folder(_) | Transport::Offline => broadcast::Sender::new(1).subscribe(),
+        }
+    }
+
     /// Waits until the origin says that something of it has changed.
     pub async fn changed(&self) {
         match &self.0.transport {
@@ -216,6 +264,7 @@ impl Server {
             resources: can.resources.is_some(),
             completions: can.completions.is_some(),
             logging: can.logging.is_some(),
+            subscribe: can.resources.as_ref().and_then(|resources| resources.subscribe) == Some(true),
             instructions: info.instructions.as_deref().map(shortened),
         })
     }

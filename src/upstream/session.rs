@@ -17,13 +17,11 @@ use rmcp::model::CustomRequest;
 use rmcp::model::GetExtensions as _;
 use rmcp::model::RequestId;
 use rmcp::model::ServerPeerInfo;
-use rmcp::model::SubscriptionFilter;
 use rmcp::service::Peer;
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::sync::MutexGuard;
-use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +37,7 @@ use super::era::Failed;
 use super::era::Verdict;
 use super::framed::Line;
 use super::http::innermost;
-use super::pace::Pace;
+use super::notices::Notices;
 use super::relay::Interim;
 use super::sink::Sink;
 use crate::shutdown::Shutdown;
@@ -65,9 +63,7 @@ pub(super) struct Server {
     verdict: Verdict,
     /// The protocol revision last agreed on.
     revision: parking_lot::Mutex<Option<String>>,
-    /// Told when the server says that something of it has changed.
-    changed: Arc<Notify>,
-    pace: Arc<Pace>,
+    notices: Notices,
     answer_bytes: u64,
 }
 
@@ -143,16 +139,9 @@ impl Session {
         }
     }
 
-    /// The lists whose changes the server tells of, where it has to be asked to (base protocol §13).
-    fn listened_to(&self) -> Option<SubscriptionFilter> {
-        let info = self.peer_info().filter(|_| self.is_modern())?;
-        let can = &info.capabilities;
-        let tells = |says: Option<bool>| says.filter(|says| *says);
-        let mut filter = SubscriptionFilter::new();
-        filter.tools_list_changed = tells(can.tools.as_ref().and_then(|tools| tools.list_changed));
-        filter.prompts_list_changed = tells(can.prompts.as_ref().and_then(|prompts| prompts.list_changed));
-        filter.resources_list_changed = tells(can.resources.as_ref().and_then(|resources| resources.list_changed));
-        (filter != SubscriptionFilter::new()).then_some(filter)
+    /// What notices can be asked for of.
+    pub(super) fn peer(&self) -> Peer<RoleClient> {
+        self.service.peer().clone()
     }
 
     /// How many messages have come over a connection of its own; over HTTP, none is known of.
@@ -183,8 +172,7 @@ impl Server {
             closed: CancellationToken::new(),
             verdict: Verdict::default(),
             revision: parking_lot::Mutex::default(),
-            changed: Arc::default(),
-            pace: Arc::default(),
+            notices: Notices::default(),
             answer_bytes: settings.limits.answer_bytes as u64,
         }
     }
@@ -194,10 +182,20 @@ impl Server {
         self.answer_bytes
     }
 
+    /// Where its notices go.
+    pub(super) fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// The longest that one request may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Waits until the server says that something of it has changed.
     pub(super) async fn changed(&self) {
         tokio::select! {
-            () = self.changed.notified() => {}
+            () = self.notices.changed() => {}
             () = self.carrier.stream_opened() => {}
         }
     }
@@ -352,36 +350,15 @@ impl Server {
         Ok(session)
     }
 
-    /// Begins to listen to what the server says has changed, for as long as the session is kept.
+    /// Begins to listen to what the server says has changed, where it has to be asked to, for as long as the session is kept.
     fn listen(&self, session: &Arc<Session>) {
-        let Some(filter) = session.listened_to() else { return };
-        let (session, changed, pace) = (
-            Arc::downgrade(session),
-            Arc::clone(&self.changed),
-            Arc::clone(&self.pace),
+        if !session.is_modern() {
+            return;
+        }
+        let (listening, shutdown) = (
+            self.notices.clone().listen(Arc::downgrade(session)),
+            self.shutdown.clone(),
         );
-        let shutdown = self.shutdown.clone();
-        let listening = async move {
-            loop {
-                pace.wait().await;
-                let Some(peer) = session.upgrade().map(|session| session.service.peer().clone()) else {
-                    return;
-                };
-                match peer.listen(filter.clone()).await {
-                    // What changed before was not told.
-                    Ok(mut subscription) => {
-                        changed.notify_one();
-                        while let Ok(Some(_notice)) = subscription.next().await {
-                            changed.notify_one();
-                        }
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "an origin does not tell of changes, though it says that it does");
-                        return;
-                    }
-                }
-            }
-        };
         drop(self.shutdown.spawn(async move {
             tokio::select! {
                 () = listening => {}
@@ -456,7 +433,7 @@ impl Server {
     /// Opens a session one way, in which hosts can be asked so much.
     async fn open(&self, era: Era, capabilities: &Value) -> Result<Session, Failed> {
         let calls = Calls::default();
-        let ear = Ear::new(capabilities, calls.clone(), Arc::clone(&self.changed));
+        let ear = Ear::new(capabilities, calls.clone(), self.notices.clone());
         let (service, line) = self.carrier.open(era, ear, self.timeout).await?;
         let revision = service
             .peer_info()

@@ -529,6 +529,44 @@ async fn a_host_is_told_once_when_what_it_sees_has_changed() {
 }
 
 #[tokio::test]
+async fn a_resource_is_watched_once_for_all_who_watch_it() {
+    for era in [Era::Modern, Era::LegacyWithSessions] {
+        let (toolbox, gateway) = passing(era, AS_IS).await;
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+        let wanted = json!({ "resourceSubscriptions": ["box+docs://readme", "box+docs://unknown", "skill://box/hidden/SKILL.md"] });
+        let mut told = [host.listen(wanted.clone()).await, host.listen(wanted).await];
+        let asked = if era == Era::Modern {
+            "subscriptions/listen"
+        } else {
+            "resources/subscribe"
+        };
+        eventually(async || {
+            toolbox
+                .asked(asked)
+                .iter()
+                .any(|came| came.message.to_string().contains("docs://readme"))
+        })
+        .await;
+        let watching = toolbox.asked("resources/subscribe");
+        assert!(watching.len() <= 1, "{watching:?}");
+        eventually(async || {
+            toolbox.update("docs://readme");
+            toolbox.update("docs://other");
+            let next = tokio::time::timeout(std::time::Duration::from_secs(2), told[0].next()).await;
+            next.is_ok_and(|notice| notice["params"]["uri"] == "box+docs://readme")
+        })
+        .await;
+        assert_eq!(told[1].next().await["params"]["uri"], "box+docs://readme", "{era:?}");
+        drop(told);
+        if era != Era::Modern {
+            toolbox.was_asked("resources/unsubscribe", 1).await;
+        }
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn instructions_reach_hosts_only_when_they_are_said_to_and_say_whose_they_are() {
     // case A9
     for (settings, is_forwarded) in [

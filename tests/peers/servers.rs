@@ -75,6 +75,16 @@ pub(crate) static SERVERS: [Server; 9] = [
     Server::new("rmcp", Package::Cargo("rmcp"), None),
 ];
 
+/// What the official suite wants of a server.
+pub(crate) static EVERYTHING: Server = Server {
+    settings: "pass = [\"skills\", \"tools\", \"prompts\", \"resources\", \"completions\"]\npass_tools = \"as-is\"",
+    ..Server::new(
+        "everything",
+        Package::Npm("@modelcontextprotocol/server"),
+        Some(Script::Node("servers/conformance.mjs")),
+    )
+};
+
 impl Server {
     const fn new(name: &'static str, package: Package, script: Option<Script>) -> Self {
         Self {

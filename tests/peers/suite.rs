@@ -1,6 +1,8 @@
 //! The official conformance suite: its skills scenarios for servers, with the gateway as the server; and those for hosts,
 //! whose server tampers with files, with a host that verifies nothing.
 
+use std::collections::BTreeMap;
+
 use tokio::process::Command;
 
 use crate::installed::Installed;
@@ -8,9 +10,12 @@ use crate::installed::Script;
 use crate::installed::run;
 use crate::pinned::Package;
 use crate::results;
+use crate::servers::EVERYTHING;
 use crate::servers::SERVERS;
+use crate::support::client::Host;
 use crate::support::client::LEGACY;
 use crate::support::client::MODERN;
+use crate::support::eventually;
 use crate::support::gateway::Setup;
 use crate::tree;
 
@@ -73,6 +78,72 @@ async fn the_suite_finds_nothing_wrong_with_the_gateway_as_a_server() {
     let changed = results::record(&[("The official suite, with the gateway as the server", table)]);
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(changed, None);
+}
+
+#[tokio::test]
+async fn the_suite_finds_behind_the_gateway_what_it_finds_without_it() {
+    let installed = Installed::find();
+    let up = EVERYTHING.start(&installed).await;
+    let gateway = Setup::new()
+        .origin_at(EVERYTHING.name, &up.url, EVERYTHING.settings)
+        .start()
+        .await;
+    let behind = gateway.mcp_of(EVERYTHING.name);
+    passes_all(&behind).await;
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
+    for revision in [LEGACY, MODERN] {
+        let alone = required(&installed, &up.url, revision).await;
+        let behind = required(&installed, &behind, revision).await;
+        for (scenario, found) in &alone {
+            let other = behind.get(scenario);
+            let other = other.map_or("did not run".to_owned(), |(passed, failed)| {
+                format!("{passed} passed, {failed} failed")
+            });
+            let found = format!("{} passed, {} failed", found.0, found.1);
+            if found != other {
+                wrong.push(format!(
+                    "{scenario} in {revision}: alone {found}; behind the gateway {other}"
+                ));
+            }
+            rows.push([scenario, revision, &found, &other].map(str::to_owned).to_vec());
+        }
+    }
+    gateway.finish().await;
+    let table = results::table(&["scenario", "revision", "alone", "behind the gateway"], rows);
+    let changed = results::record(&[("The official suite, with a server of everything that MCP has", table)]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(changed, None);
+}
+
+/// Waits until the gateway has heard what the server offers.
+async fn passes_all(url: &str) {
+    let host = Host::modern(url);
+    eventually(async || {
+        let listed = host.ask("tools/list", serde_json::json!({})).await;
+        listed.json["result"]["tools"].is_array()
+    })
+    .await;
+}
+
+/// What the suite requires of a revision, but for tasks, which are not relayed: scenario, checks passed and failed.
+async fn required(installed: &Installed, url: &str, revision: &str) -> BTreeMap<String, (u32, u32)> {
+    let mut command = installed.command(PROGRAM);
+    command.args(["server", "--url", url, "--requirements", revision]);
+    let said = run(command).await;
+    let found = said.out.lines().filter_map(|line| {
+        let (scenario, counts) = line.strip_prefix(['✓', '✗'])?.trim_start().split_once(": ")?;
+        let (passed, rest) = counts.split_once(" passed, ")?;
+        let (failed, _) = rest.split_once(" failed")?;
+        Some((scenario.to_owned(), (passed.parse().ok()?, failed.parse().ok()?)))
+    });
+    let found: BTreeMap<_, _> = found.filter(|(scenario, _)| !scenario.starts_with("tasks-")).collect();
+    assert!(
+        !found.is_empty(),
+        "the suite came to no end:\n{}\n{}",
+        said.out,
+        said.err
+    );
+    found
 }
 
 #[tokio::test]

@@ -286,7 +286,7 @@ impl Handler {
     }
 
     /// Whose a resource or template of this name is, and what they call it; never one that the skill family answers for.
-    fn resource_named(&self, name: &str) -> Result<(Label, String), Refusal> {
+    pub(super) fn resource_named(&self, name: &str) -> Result<(Label, String), Refusal> {
         let unknown = || Refusal::Unknown(name.to_owned());
         let (label, own) = match &self.view {
             View::Origin(label) => (label.clone(), name.to_owned()),

@@ -30,7 +30,9 @@ use rmcp::model::Implementation;
 use rmcp::model::ProtocolVersion;
 use rmcp::model::ServerCapabilities;
 use rmcp::model::ServerConfig;
+use rmcp::model::SubscribeRequestParams;
 use rmcp::model::SubscriptionFilter;
+use rmcp::model::UnsubscribeRequestParams;
 use rmcp::service::NotificationContext;
 use rmcp::service::RequestContext;
 use rmcp::service::SubscriptionContext;
@@ -49,6 +51,7 @@ use crate::gateway::Gateway;
 use crate::gateway::View;
 
 use calls::Host;
+use notices::Watched;
 use questions::Parking;
 use refusal::Refusal;
 use relayed::Relayed;
@@ -87,6 +90,8 @@ pub(super) struct Handler {
     parking: Parking,
     /// The least severity that a host of before 2026-07-28 wants to hear of; held for a look.
     level: Mutex<usize>,
+    /// What a host of before 2026-07-28 watches.
+    watched: Watched,
 }
 
 impl Rest {
@@ -153,6 +158,7 @@ impl Handler {
             view,
             parking: Parking::default(),
             level: Mutex::default(),
+            watched: Watched::default(),
         }
     }
 
@@ -163,6 +169,7 @@ impl Handler {
             view: self.view.clone(),
             parking: self.parking.clone(),
             level: Mutex::default(),
+            watched: Watched::default(),
         }
     }
 
@@ -184,6 +191,12 @@ impl Handler {
             .enable_resources_list_changed()
             .enable_skills_with_directory_read()
             .build();
+        let offers = self.gateway.offers(&self.view, Passed::Resources);
+        if let Some(resources) = &mut capabilities.resources
+            && offers.iter().any(|(_, offer)| offer.can.subscribe)
+        {
+            resources.subscribe = Some(true);
+        }
         if self.has(Passed::Tools) {
             capabilities.tools = Some(rmcp::model::ToolsCapability::default());
             capabilities
@@ -334,10 +347,30 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let watching = self.watch(&self.watched, &request.uri).await;
+        watching.map_err(|refusal| refusal.error(true, false))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched.remove(&request.uri);
+        Ok(())
+    }
+
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        let mut lists = requested.clone();
-        lists.resource_subscriptions = None;
-        Some(lists)
+        let mut accepted = requested.clone();
+        if let Some(names) = &mut accepted.resource_subscriptions {
+            names.retain(|name| self.watchable(name).is_ok());
+        }
+        Some(accepted)
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {

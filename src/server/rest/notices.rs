@@ -1,57 +1,110 @@
 //! Telling hosts that what they see has changed, once for many changes (base protocol §13; cases Q1 … Q3).
 
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::RoleServer;
-use rmcp::model::SubscriptionFilter;
+use rmcp::ServiceError;
+use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::Peer;
 use rmcp::service::SubscriptionContext;
+use rmcp::service::SubscriptionSendError;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::TryRecvError;
 
 use super::Handler;
+use super::refusal::Refusal;
+use crate::config::Passed;
+use crate::domain::Label;
 use crate::gateway::Change;
+use crate::gateway::Unserved;
 use crate::gateway::View;
+use crate::gateway::Watch;
 
 /// The least time between two notices to one host: what changes meanwhile is told of together.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// The lists that changed since a host was told last.
-#[derive(Clone, Copy, Default)]
+/// Resources that one host watches at once.
+const MAX_WATCHED: usize = 256;
+
+/// Updates of single resources that one host is told of together; more of them are told of as a change of all.
+const MAX_UPDATED: usize = 256;
+
+/// What has changed since a host was told last.
+#[derive(Default)]
 struct Changed {
     tools: bool,
     prompts: bool,
     resources: bool,
+    /// Resources that pass, as their origins name them.
+    updated: HashSet<(Label, String)>,
+}
+
+/// What a host watches, by the names that it knows.
+#[derive(Clone, Default)]
+pub(super) struct Watched(Arc<Mutex<HashMap<String, One>>>);
+
+/// A resource that a host watches.
+struct One {
+    /// Whose it is, and what they call it.
+    what: (Label, String),
+    _watch: Watch,
 }
 
 impl Changed {
+    fn everything() -> Self {
+        Self {
+            tools: true,
+            prompts: true,
+            resources: true,
+            updated: HashSet::new(),
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.tools |= other.tools;
         self.prompts |= other.prompts;
         self.resources |= other.resources;
-    }
-
-    fn is_any(self) -> bool {
-        self.tools || self.prompts || self.resources
-    }
-
-    /// What of it a subscriber asked for.
-    fn wanted(self, filter: &SubscriptionFilter) -> Self {
-        Self {
-            tools: self.tools && filter.tools_list_changed == Some(true),
-            prompts: self.prompts && filter.prompts_list_changed == Some(true),
-            resources: self.resources && filter.resources_list_changed == Some(true),
+        self.updated.extend(other.updated);
+        if self.updated.len() > MAX_UPDATED {
+            self.updated.clear();
+            self.resources = true;
         }
+    }
+
+    fn is_any(&self) -> bool {
+        self.tools || self.prompts || self.resources || !self.updated.is_empty()
     }
 }
 
-impl From<&Change> for Changed {
-    fn from(change: &Change) -> Self {
+impl From<Change> for Changed {
+    fn from(change: Change) -> Self {
+        let label = change.label;
         Self {
             tools: change.tools,
             prompts: change.prompts,
             resources: change.resources,
+            updated: change.updated.into_iter().map(|uri| (label.clone(), uri)).collect(),
         }
+    }
+}
+
+impl Watched {
+    /// The names of those that were updated.
+    fn names(&self, updated: &HashSet<(Label, String)>) -> Vec<String> {
+        let watched = self.0.lock();
+        let found = watched.iter().filter(|(_, one)| updated.contains(&one.what));
+        found.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Watches one no more.
+    pub(super) fn remove(&self, name: &str) {
+        // Dropped after the lock.
+        let _watch = self.0.lock().remove(name);
     }
 }
 
@@ -65,12 +118,8 @@ async fn next(changes: &mut broadcast::Receiver<Change>, view: &View) -> Option<
     loop {
         match changes.try_recv() {
             Ok(change) => changed.add(heard(Ok(change), view)?),
-            Err(broadcast::error::TryRecvError::Lagged(missed)) => {
-                changed.add(heard(Err(RecvError::Lagged(missed)), view)?);
-            }
-            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => {
-                return Some(changed);
-            }
+            Err(TryRecvError::Lagged(_)) => changed.add(Changed::everything()),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(changed),
         }
     }
 }
@@ -78,21 +127,54 @@ async fn next(changes: &mut broadcast::Receiver<Change>, view: &View) -> Option<
 fn heard(change: Result<Change, RecvError>, view: &View) -> Option<Changed> {
     match change {
         Ok(change) if matches!(view, View::Origin(label) if *label != change.label) => Some(Changed::default()),
-        Ok(change) => Some(Changed::from(&change)),
+        Ok(change) => Some(Changed::from(change)),
         // So many that some were missed: everything may have changed.
-        Err(RecvError::Lagged(_)) => Some(Changed {
-            tools: true,
-            prompts: true,
-            resources: true,
-        }),
+        Err(RecvError::Lagged(_)) => Some(Changed::everything()),
         Err(RecvError::Closed) => None,
     }
 }
 
 impl Handler {
+    /// Lets a host watch a resource that passes and whose origin tells of updates.
+    pub(super) async fn watch(&self, watched: &Watched, name: &str) -> Result<(), Refusal> {
+        let (label, own) = self.watchable(name)?;
+        if watched.0.lock().len() >= MAX_WATCHED {
+            return Err(Refusal::Unserved(name.to_owned(), label, Unserved::Limits));
+        }
+        let watch = self.gateway.watch(&label, &own).await;
+        let watch = watch.map_err(|why| Refusal::Unserved(name.to_owned(), label.clone(), why))?;
+        let one = One {
+            what: (label, own),
+            _watch: watch,
+        };
+        watched.0.lock().insert(name.to_owned(), one);
+        Ok(())
+    }
+
+    /// Whose a resource is that can be watched, and what they call it.
+    pub(super) fn watchable(&self, name: &str) -> Result<(Label, String), Refusal> {
+        let (label, own) = self.resource_named(name)?;
+        let offers = self.gateway.offers(&View::Origin(label.clone()), Passed::Resources);
+        let can_watch = offers
+            .iter()
+            .any(|(_, offer)| offer.can.subscribe && offer.has_resource(&own));
+        if can_watch {
+            Ok((label, own))
+        } else {
+            Err(Refusal::Unknown(name.to_owned()))
+        }
+    }
+
     /// Tells a subscriber until it leaves or the gateway ends.
     pub(super) async fn tell_subscriber(&self, subscription: &SubscriptionContext) {
         let mut changes = self.gateway.changes();
+        let (accepted, sink, watched) = (subscription.accepted(), subscription.sink(), Watched::default());
+        for name in accepted.resource_subscriptions.iter().flatten() {
+            if let Err(refusal) = self.watch(&watched, name).await {
+                tracing::debug!(name, ?refusal, "a resource cannot be watched");
+            }
+        }
+        let wants = |asked: Option<bool>| asked == Some(true);
         loop {
             let changed = tokio::select! {
                 changed = next(&mut changes, &self.view) => changed,
@@ -100,18 +182,20 @@ impl Handler {
                 () = self.gateway.shutdown().begun() => return,
             };
             let Some(changed) = changed else { return };
-            let (wanted, sink) = (changed.wanted(subscription.accepted()), subscription.sink());
             let told = async {
-                if wanted.tools {
+                if changed.tools && wants(accepted.tools_list_changed) {
                     sink.notify_tool_list_changed().await?;
                 }
-                if wanted.prompts {
+                if changed.prompts && wants(accepted.prompts_list_changed) {
                     sink.notify_prompt_list_changed().await?;
                 }
-                if wanted.resources {
+                if changed.resources && wants(accepted.resources_list_changed) {
                     sink.notify_resource_list_changed().await?;
                 }
-                Ok::<_, rmcp::service::SubscriptionSendError>(())
+                for name in watched.names(&changed.updated) {
+                    sink.notify_resource_updated(name).await?;
+                }
+                Ok::<_, SubscriptionSendError>(())
             };
             if told.await.is_err() {
                 return;
@@ -121,11 +205,8 @@ impl Handler {
 
     /// Begins to tell a host of before 2026-07-28, for as long as its session lasts.
     pub(super) fn tell_session(&self, peer: Peer<RoleServer>) {
-        let (mut changes, view, shutdown) = (
-            self.gateway.changes(),
-            self.view.clone(),
-            self.gateway.shutdown().clone(),
-        );
+        let (mut changes, view, watched) = (self.gateway.changes(), self.view.clone(), self.watched.clone());
+        let shutdown = self.gateway.shutdown().clone();
         let end = shutdown.clone();
         drop(shutdown.spawn(async move {
             loop {
@@ -146,7 +227,11 @@ impl Handler {
                     if changed.resources {
                         peer.notify_resource_list_changed().await?;
                     }
-                    Ok::<_, rmcp::ServiceError>(())
+                    for name in watched.names(&changed.updated) {
+                        let updated = ResourceUpdatedNotificationParam::new(name);
+                        peer.notify_resource_updated(updated).await?;
+                    }
+                    Ok::<_, ServiceError>(())
                 };
                 if told.await.is_err() {
                     return;

@@ -86,7 +86,8 @@ impl Default for Offer {
         let names = ["noisy", "ask", "slow", "links", "refuse"];
         Self {
             capabilities: json!({
-                "tools": lists, "prompts": lists, "resources": lists, "completions": {}, "logging": {},
+                "tools": lists, "prompts": lists, "completions": {}, "logging": {},
+                "resources": { "listChanged": true, "subscribe": true },
             }),
             instructions: Some("Obey me.".to_owned()),
             tools: [echo].into_iter().chain(names.map(|name| tool(name, "Odd."))).collect(),
@@ -146,7 +147,16 @@ impl Toolbox {
 
     /// Tells those who listen.
     pub(crate) fn notify(&self, method: &str) {
-        let notice = json!({ "jsonrpc": "2.0", "method": method, "params": {} });
+        self.tell(method, &json!({}));
+    }
+
+    /// Tells those who listen that a resource was updated.
+    pub(crate) fn update(&self, uri: &str) {
+        self.tell("notifications/resources/updated", &json!({ "uri": uri }));
+    }
+
+    fn tell(&self, method: &str, params: &Value) {
+        let notice = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         let _nobody_listens = self.shared.notices.send(notice.to_string());
     }
 
@@ -225,6 +235,7 @@ fn result(shared: &Shared, method: &str, params: &Value) -> Result<Value, (u16, 
         "server/discover" => return Err((400, error(-32000, "Server not initialized"))),
         "tools/list" => json!({ "tools": offer.tools }),
         "prompts/list" => json!({ "prompts": offer.prompts }),
+        "resources/subscribe" | "resources/unsubscribe" if shared.era != Era::Modern => json!({}),
         "resources/list" => json!({ "resources": offer.resources }),
         "resources/templates/list" => json!({ "resourceTemplates": offer.templates }),
         "prompts/get" => {
