@@ -25,6 +25,7 @@ use super::SHARE_BYTES;
 use super::Transport;
 use super::Upstream;
 use super::answer;
+use super::era::Era;
 use super::listing;
 use super::session::Question;
 use super::session::Relayed;
@@ -74,6 +75,8 @@ pub struct Call {
     pub meta: Map<String, Value>,
     /// What the host can be asked, as a `ClientCapabilities` object.
     pub capabilities: Value,
+    /// Whether the host speaks the newest revision.
+    pub is_modern: bool,
     /// Arguments that are repeated in header fields: name without prefix, and value (base protocol §8.5).
     pub fields: Vec<(String, String)>,
 }
@@ -271,7 +274,8 @@ impl Server {
 
     /// Sends a call in a session in which the host can be asked so much, and waits for as long as something comes.
     async fn relay(&self, call: Call, interim: mpsc::Sender<Interim>, patience: Duration) -> Result<String, Error> {
-        let session = self.session_offering(&call.capabilities).await?;
+        let era = if call.is_modern { Era::Modern } else { Era::Legacy };
+        let session = self.session_offering(&call.capabilities, era).await?;
         let _turn = session.turn().await;
         let (sender, mut came) = mpsc::channel(INTERIM);
         let sink = Sink::relaying(self.answer_bytes(), sender.clone(), call.fields);

@@ -48,6 +48,9 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// How long an older server's session goes on when looking for a newer one has failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(5 * 60);
 
+/// How long it is believed that a server does not speak the older revisions beside the newest.
+const FOUND_HOLDS: Duration = Duration::from_secs(60 * 60);
+
 /// Sessions in which hosts can be asked something: as many as there are kinds of hosts.
 const MAX_OFFERING: usize = 8;
 
@@ -64,6 +67,8 @@ pub(super) struct Server {
     /// The protocol revision last agreed on.
     revision: parking_lot::Mutex<Option<String>>,
     notices: Notices,
+    /// When it was found not to speak the older revisions beside the newest.
+    modern_alone: parking_lot::Mutex<Option<Instant>>,
     answer_bytes: u64,
 }
 
@@ -173,6 +178,7 @@ impl Server {
             verdict: Verdict::default(),
             revision: parking_lot::Mutex::default(),
             notices: Notices::default(),
+            modern_alone: parking_lot::Mutex::default(),
             answer_bytes: settings.limits.answer_bytes as u64,
         }
     }
@@ -325,12 +331,18 @@ impl Server {
         Ok(session)
     }
 
-    /// A session in which the host can be asked so much. Since 2026-07-28 every request says so for itself; before, it is
-    /// said once, so that there is a session for each.
-    pub(super) async fn session_offering(&self, capabilities: &Value) -> Result<Arc<Session>, Error> {
+    /// A session in which a host can be asked so much. Since 2026-07-28 every request says so for itself; before, it is said
+    /// once, so that there is a session for each. A host of before is asked on behalf of in a session of before, where the
+    /// server still has those: what its tools do may hang on that.
+    pub(super) async fn session_offering(&self, capabilities: &Value, host: Era) -> Result<Arc<Session>, Error> {
         let session = self.session().await?;
         let is_nothing = capabilities.as_object().is_none_or(serde_json::Map::is_empty);
-        if session.is_modern() || is_nothing {
+        let is_apt = if session.is_modern() {
+            host == Era::Modern || self.is_modern_alone()
+        } else {
+            is_nothing
+        };
+        if is_apt {
             return Ok(session);
         }
         let mut held = self.held.lock().await;
@@ -342,12 +354,27 @@ impl Server {
             held.offering.clear();
         }
         let made = tokio::select! {
-            made = self.open(Era::Legacy, capabilities) => made.map_err(|failed| failed.error)?,
+            made = self.shake_hands(Era::Legacy, capabilities) => made,
             () = self.closed.cancelled() => return Err(ending()),
         };
-        let session = Arc::new(made);
-        held.offering.insert(key, Arc::clone(&session));
-        Ok(session)
+        match made {
+            Ok(made) => {
+                let made = Arc::new(made);
+                held.offering.insert(key, Arc::clone(&made));
+                Ok(made)
+            }
+            Err(_) if session.is_modern() => {
+                *self.modern_alone.lock() = Some(Instant::now());
+                Ok(session)
+            }
+            Err(failed) => Err(failed.error),
+        }
+    }
+
+    /// Says whether the server was lately found not to speak the older revisions beside the newest.
+    fn is_modern_alone(&self) -> bool {
+        let found = *self.modern_alone.lock();
+        found.is_some_and(|found| found.elapsed() < FOUND_HOLDS)
     }
 
     /// Begins to listen to what the server says has changed, where it has to be asked to, for as long as the session is kept.
@@ -432,21 +459,24 @@ impl Server {
 
     /// Opens a session one way, in which hosts can be asked so much.
     async fn open(&self, era: Era, capabilities: &Value) -> Result<Session, Failed> {
+        let session = self.shake_hands(era, capabilities).await?;
+        let info = session.peer_info();
+        *self.revision.lock() = info.map(|info| info.protocol_version.as_str().to_owned());
+        *session.expires.lock() = self.verdict.found(era).filter(|_| session.may_change);
+        Ok(session)
+    }
+
+    /// The same without learning anything of the server.
+    async fn shake_hands(&self, era: Era, capabilities: &Value) -> Result<Session, Failed> {
         let calls = Calls::default();
         let ear = Ear::new(capabilities, calls.clone(), self.notices.clone());
         let (service, line) = self.carrier.open(era, ear, self.timeout).await?;
-        let revision = service
-            .peer_info()
-            .map(|info| info.protocol_version.as_str().to_owned());
-        *self.revision.lock() = revision;
-        let may_change = self.carrier.is_http();
-        let expires = self.verdict.found(era).filter(|_| may_change);
         let may_be_mixed_up = line.is_some() && era == Era::Legacy && capabilities.is_object();
         Ok(Session {
             service,
             opened: Instant::now(),
-            expires: parking_lot::Mutex::new(expires),
-            may_change,
+            expires: parking_lot::Mutex::default(),
+            may_change: self.carrier.is_http(),
             era,
             calls,
             turn: may_be_mixed_up.then(Mutex::default),

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use ::http::HeaderMap;
 use ::http::HeaderName;
 use ::http::HeaderValue;
 use ::http::StatusCode;
@@ -40,6 +42,18 @@ use super::sink::text_of;
 
 /// The header that names a legacy session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// The header that says up to where a stream was heard.
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How often one stream is taken up again.
+const MAX_RESUMED: u32 = 8;
+
+/// How long a server is left alone before that, unless it says otherwise.
+const RESUME_WAIT: Duration = Duration::from_millis(200);
+
+/// The longest that it may ask for.
+const RESUME_LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Bytes of an event that an origin sends unasked.
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
@@ -92,8 +106,31 @@ impl TappedClient {
             .client
             .post(post.uri)
             .header(ACCEPT, "application/json, text/event-stream")
-            .headers(post.headers.into_iter().chain(sink.fields().iter().cloned()).collect());
+            .headers(
+                post.headers
+                    .clone()
+                    .into_iter()
+                    .chain(sink.fields().iter().cloned())
+                    .collect(),
+            );
         let in_session = post.session.is_some();
+        let resume = post.session.as_ref().map(|session| Resume {
+            client: self.client.clone(),
+            uri: post.uri.to_owned(),
+            headers: [(SESSION, session.as_ref().parse().ok())]
+                .into_iter()
+                .chain(
+                    post.headers
+                        .clone()
+                        .into_iter()
+                        .map(|(name, value)| (name, Some(value))),
+                )
+                .filter_map(|(name, value)| Some((name, value?)))
+                .collect(),
+            last: None,
+            wait: RESUME_WAIT,
+            left: MAX_RESUMED,
+        });
         if let Some(session) = post.session {
             request = request.header(SESSION, session.as_ref());
         }
@@ -109,7 +146,7 @@ impl TappedClient {
                     Err(Error::Unauthorized(status.as_u16()))
                 }
                 _ if is_event_stream(&response) => {
-                    let events = Answering::new(response, id, sink).into_stream();
+                    let events = Answering::new(response, id, sink, resume).into_stream();
                     return Ok(StreamableHttpPostResponse::Sse(events.boxed(), None));
                 }
                 _ => read(response, &text_of(&id), sink.cap()).await,
@@ -163,42 +200,94 @@ async fn read(response: reqwest::Response, id: &str, cap: u64) -> Result<String,
 }
 
 /// An event stream on which the answer to one request of ours is awaited.
-struct Answering<S> {
-    events: S,
+struct Answering {
+    events: BoxStream<'static, Result<Sse, SseError>>,
     /// Why the body broke: the parser has its own error type, so ours waits beside it.
     broke: Arc<Mutex<Option<Error>>>,
     id: RequestId,
     sink: Sink,
+    resume: Option<Resume>,
     is_over: bool,
 }
 
-impl Answering<()> {
-    /// The events of a response, whose bytes are counted against the sink's cap.
-    fn new(
-        response: reqwest::Response,
-        id: RequestId,
-        sink: Sink,
-    ) -> Answering<impl Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> {
-        let broke = Arc::new(Mutex::new(None));
-        let noted = Arc::clone(&broke);
-        let bytes = capped(response, sink.cap()).map(move |chunk| {
-            chunk.map_err(|error| {
-                let words = error.to_string();
-                *noted.lock() = Some(error);
-                std::io::Error::other(words)
-            })
-        });
-        Answering {
-            events: SseStream::from_bytes_stream(bytes),
-            broke,
-            id,
-            sink,
-            is_over: false,
+/// How a stream of before 2026-07-28 is taken up again that ended before its answer (base protocol §23.2, §26).
+struct Resume {
+    client: reqwest::Client,
+    uri: String,
+    /// The session, and what the operator has set.
+    headers: HeaderMap,
+    /// The last event that had an id.
+    last: Option<String>,
+    /// How long the server wants to be left alone.
+    wait: Duration,
+    /// How often it may still be tried.
+    left: u32,
+}
+
+impl Resume {
+    /// Takes note of how to go on after an event.
+    fn note(&mut self, event: &Sse) {
+        if let Some(id) = &event.id {
+            self.last = Some(id.clone());
         }
+        if let Some(wait) = event.retry {
+            self.wait = Duration::from_millis(wait).min(RESUME_LONGEST_WAIT);
+        }
+    }
+
+    /// The rest of the stream; none when there is no way to it.
+    async fn response(&mut self) -> Option<reqwest::Response> {
+        let last = self.last.clone().filter(|_| self.left > 0)?;
+        self.left -= 1;
+        tokio::time::sleep(self.wait).await;
+        let get = self.client.get(&self.uri).headers(self.headers.clone());
+        let get = get.header(ACCEPT, "text/event-stream").header(LAST_EVENT, last);
+        get.send().await.ok().filter(is_event_stream)
     }
 }
 
-impl<S: Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> Answering<S> {
+/// The events of a response, whose bytes are counted against the cap.
+fn events_of(
+    response: reqwest::Response,
+    cap: u64,
+    broke: &Arc<Mutex<Option<Error>>>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let noted = Arc::clone(broke);
+    let bytes = capped(response, cap).map(move |chunk| {
+        chunk.map_err(|error| {
+            let words = error.to_string();
+            *noted.lock() = Some(error);
+            std::io::Error::other(words)
+        })
+    });
+    SseStream::from_bytes_stream(bytes).boxed()
+}
+
+impl Answering {
+    fn new(response: reqwest::Response, id: RequestId, sink: Sink, resume: Option<Resume>) -> Self {
+        let broke = Arc::new(Mutex::new(None));
+        Self {
+            events: events_of(response, sink.cap(), &broke),
+            broke,
+            id,
+            sink,
+            resume,
+            is_over: false,
+        }
+    }
+
+    /// Takes the stream up again; says whether that came about.
+    async fn take_up_again(&mut self) -> bool {
+        let Some(resume) = &mut self.resume else {
+            return false;
+        };
+        let Some(response) = resume.response().await else {
+            return false;
+        };
+        self.events = events_of(response, self.sink.cap(), &self.broke);
+        true
+    }
+
     /// What the SDK is given: every event before the answer, then an empty result in the answer's place.
     fn into_stream(self) -> impl Stream<Item = Result<Sse, SseError>> + Send + 'static {
         stream::unfold(self, |mut answering| async move {
@@ -219,14 +308,21 @@ impl<S: Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> Answering
                 Some(Ok(event)) => event,
                 Some(Err(error)) => {
                     let broke = self.broke.lock().take();
+                    if matches!(broke, Some(Error::Unreachable(_))) && self.take_up_again().await {
+                        continue;
+                    }
                     break Err(broke.unwrap_or_else(|| Error::Malformed(format!("its event stream: {error}"))));
                 }
+                None if self.take_up_again().await => continue,
                 None => {
                     break Err(Error::Unreachable(
                         "the event stream ended without an answer".to_owned(),
                     ));
                 }
             };
+            if let Some(resume) = &mut self.resume {
+                resume.note(&event);
+            }
             let Some(data) = event.data.as_ref().filter(|data| !data.is_empty()) else {
                 continue;
             };
@@ -236,7 +332,7 @@ impl<S: Stream<Item = Result<Sse, SseError>> + Send + Unpin + 'static> Answering
                 continue;
             }
             match opened(data.as_bytes(), &id) {
-                // Without an id: where a stream breaks, the answer is lost, and nothing is resumed.
+                // Without an id: whether and where the stream is taken up again is ours to say.
                 Ok(None) => {
                     return Some(Sse {
                         id: None,
@@ -267,7 +363,7 @@ pub(super) async fn read_any(response: reqwest::Response, id: RequestId, cap: u6
         return read(response, &text_of(&id), cap).await;
     }
     let sink = Sink::new(cap);
-    let mut events = Box::pin(Answering::new(response, id, sink.clone()).into_stream());
+    let mut events = Box::pin(Answering::new(response, id, sink.clone(), None).into_stream());
     while events.next().await.is_some() {}
     sink.take().unwrap_or(Err(Error::NotFound))
 }
@@ -404,7 +500,7 @@ mod tests {
         let response = reqwest::Response::from(response.body(body).unwrap());
         assert!(is_event_stream(&response));
         let sink = Sink::new(cap);
-        let events = Answering::new(response, RequestId::Number(1), sink.clone()).into_stream();
+        let events = Answering::new(response, RequestId::Number(1), sink.clone(), None).into_stream();
         let events: Vec<_> = events.collect().await;
         let events = events.into_iter().map(|event| event.unwrap());
         let data = events.inspect(|event| assert_eq!((&event.id, event.retry), (&None, None)));

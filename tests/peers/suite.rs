@@ -31,6 +31,10 @@ const OF_SERVERS: [&str; 3] = ["enumeration", "manifest", "directory"];
 /// Its scenarios for hosts of skills.
 const OF_HOSTS: [&str; 4] = ["no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"];
 
+/// Scenarios with checks that say nothing of the gateway: a server is made to tell of a change that is none, and hosts are
+/// told only when what they see has changed; a server is made to close a stream, and the host's stays open.
+const OTHERWISE: [(&str, &str); 2] = [("server-stateless", MODERN), ("server-sse-polling", LEGACY)];
+
 /// What a scenario found.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
@@ -100,7 +104,8 @@ async fn the_suite_finds_behind_the_gateway_what_it_finds_without_it() {
                 format!("{passed} passed, {failed} failed")
             });
             let found = format!("{} passed, {} failed", found.0, found.1);
-            if found != other {
+            let is_meant = OTHERWISE.contains(&(scenario, revision)) && other.ends_with(", 0 failed");
+            if found != other && !is_meant {
                 wrong.push(format!(
                     "{scenario} in {revision}: alone {found}; behind the gateway {other}"
                 ));

@@ -93,10 +93,8 @@ impl Lane {
     ) -> Outcome {
         let Some(method) = parsed.method() else {
             // What is spoken here is one answer, whoever gives it: the SDK would name the older revisions too.
-            let unspoken = parsed
-                .unspoken_version()
-                .map(|version| Refusal::Version(version).reply(parsed.id()));
-            return unspoken.map_or(Outcome::Pass, Outcome::Reply);
+            let unspoken = parsed.unspoken_version(headers.map(Headers::new).as_ref());
+            return unspoken.map_or(Outcome::Pass, |refusal| Outcome::Reply(refusal.reply(parsed.id())));
         };
         if parsed.kind() == Kind::Notification {
             return Outcome::Reply(Reply::accepted());

@@ -160,11 +160,19 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The revision that a modern request names, if it is not spoken here.
-    pub(super) fn unspoken_version(&self) -> Option<String> {
+    /// Why a modern request's revision is none to go on with: its header names another, or it is not spoken here.
+    pub(super) fn unspoken_version(&self, headers: Option<&Headers<'_>>) -> Option<Refusal> {
         let params: Params<'_> = serde_json::from_str(self.params?.get()).ok()?;
         let version = params.meta?.version?;
-        (!SUPPORTED.contains(&version.as_ref())).then(|| version.into_owned())
+        if SUPPORTED.contains(&version.as_ref()) {
+            return None;
+        }
+        let header = headers.and_then(|headers| headers.version);
+        Some(if header.is_some_and(|header| header != version) {
+            Refusal::Header("MCP-Protocol-Version does not say what the body says".to_owned())
+        } else {
+            Refusal::Version(version.into_owned())
+        })
     }
 
     /// What it is.

@@ -111,6 +111,7 @@ impl Handler {
             params: target.params.clone(),
             meta: host.passed_meta(),
             capabilities: Value::Object(host.capabilities.clone()),
+            is_modern: host.is_modern,
             fields: target.fields.clone(),
         };
         let (sender, interim) = mpsc::channel(INTERIM);
