@@ -42,11 +42,11 @@ pub enum InvalidRuleName {
 /// characters, none included; a segment `**` stands for any number of segments, none included. Nothing else is special.
 ///
 /// ```
-/// use portcullis::domain::SkillPattern;
+/// use portcullis::domain::policy::SkillPattern;
 /// let pattern: SkillPattern = "hr/*".parse()?;
 /// assert!(pattern.matches(&"skill://hr/leave/SKILL.md".parse().unwrap()));
 /// assert!(!pattern.matches(&"skill://hr/leave/old/SKILL.md".parse().unwrap()));
-/// # Ok::<(), portcullis::domain::InvalidPattern>(())
+/// # Ok::<(), portcullis::domain::policy::InvalidPattern>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillPattern {

@@ -191,10 +191,7 @@ impl Handler {
             .enable_resources_list_changed()
             .enable_skills_with_directory_read()
             .build();
-        let offers = self.gateway.offers(&self.view, Passed::Resources);
-        if let Some(resources) = &mut capabilities.resources
-            && offers.iter().any(|(_, offer)| offer.can.subscribe)
-        {
+        if let Some(resources) = capabilities.resources.as_mut().filter(|_| self.can_watch()) {
             resources.subscribe = Some(true);
         }
         if self.has(Passed::Tools) {
@@ -218,6 +215,12 @@ impl Handler {
             capabilities.logging = Some(rmcp::model::JsonObject::default());
         }
         capabilities
+    }
+
+    /// Says whether single resources can be watched.
+    fn can_watch(&self) -> bool {
+        let offers = self.gateway.offers(&self.view, Passed::Resources);
+        offers.iter().any(|(_, offer)| offer.can.subscribe)
     }
 
     /// Says whether log messages of origins may come beside the answers to calls.
@@ -352,6 +355,9 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if !self.can_watch() {
+            return Err(Refusal::NoMethod("resources/subscribe").error(false, false));
+        }
         let watching = self.watch(&self.watched, &request.uri).await;
         watching.map_err(|refusal| refusal.error(true, false))
     }
@@ -361,6 +367,9 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if !self.can_watch() {
+            return Err(Refusal::NoMethod("resources/unsubscribe").error(false, false));
+        }
         self.watched.remove(&request.uri);
         Ok(())
     }
