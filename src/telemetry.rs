@@ -61,14 +61,16 @@ fn filter(level: Level, named: Option<&str>) -> Result<EnvFilter, Error> {
 }
 
 /// Our own events from `level` on. Libraries speak from `warn` on at most: below, some of them print what passes through.
-fn directives(level: Level) -> &'static str {
-    match level {
-        Level::Error => "error",
-        Level::Warn => "warn",
+/// Two do not speak at all: what they would say is told by us, and they say it with whole addresses, or of each refusal.
+fn directives(level: Level) -> String {
+    let level = match level {
+        Level::Error => "error,portcullis=error",
+        Level::Warn => "warn,portcullis=warn",
         Level::Info => "warn,portcullis=info",
         Level::Debug => "warn,portcullis=debug",
         Level::Trace => "warn,portcullis=trace",
-    }
+    };
+    format!("{level},rmcp=off,rustls_platform_verifier=off")
 }
 
 /// An error and its causes in one line, each cause said once.
