@@ -61,6 +61,9 @@ pub(super) struct Server {
     shutdown: Shutdown,
     /// Made by the first request that needs it; the others wait for that one.
     held: Mutex<Held>,
+    /// Sessions of before 2026-07-28 for hosts of before, by what those can be asked. Whoever needs one waits for no other
+    /// request.
+    offering: Mutex<HashMap<String, Arc<Session>>>,
     /// Cancelled when there will be no session any more.
     closed: CancellationToken,
     verdict: Verdict,
@@ -75,8 +78,6 @@ pub(super) struct Server {
 #[derive(Default)]
 struct Held {
     session: Option<Arc<Session>>,
-    /// Sessions of before 2026-07-28 in which hosts can be asked something, by what that is.
-    offering: HashMap<String, Arc<Session>>,
 }
 
 /// One request.
@@ -174,6 +175,7 @@ impl Server {
             timeout: settings.timeout,
             shutdown: settings.shutdown.clone(),
             held: Mutex::default(),
+            offering: Mutex::default(),
             closed: CancellationToken::new(),
             verdict: Verdict::default(),
             revision: parking_lot::Mutex::default(),
@@ -345,13 +347,13 @@ impl Server {
         if is_apt {
             return Ok(session);
         }
-        let mut held = self.held.lock().await;
+        let mut offering = self.offering.lock().await;
         let key = capabilities.to_string();
-        if let Some(session) = held.offering.get(&key).filter(|session| session.is_live()) {
+        if let Some(session) = offering.get(&key).filter(|session| session.is_live()) {
             return Ok(Arc::clone(session));
         }
-        if held.offering.len() >= MAX_OFFERING {
-            held.offering.clear();
+        if offering.len() >= MAX_OFFERING {
+            offering.clear();
         }
         let made = tokio::select! {
             made = self.shake_hands(Era::Legacy, capabilities) => made,
@@ -360,7 +362,7 @@ impl Server {
         match made {
             Ok(made) => {
                 let made = Arc::new(made);
-                held.offering.insert(key, Arc::clone(&made));
+                offering.insert(key, Arc::clone(&made));
                 Ok(made)
             }
             Err(_) if session.is_modern() => {
@@ -396,9 +398,10 @@ impl Server {
 
     /// Gives a session up, so that the next request makes another one.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
+        let is_it = |kept: &Arc<Session>| Arc::ptr_eq(kept, session);
+        self.offering.lock().await.retain(|_, kept| !is_it(kept));
         let mut held = self.held.lock().await;
-        held.offering.retain(|_, kept| !Arc::ptr_eq(kept, session));
-        if held.session.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, session)) {
+        if held.session.as_ref().is_some_and(is_it) {
             held.session = None;
             if session.line.is_some() {
                 // Whoever else waits in it is told at once.
@@ -411,7 +414,7 @@ impl Server {
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let mut held = self.held.lock().await;
-        let offering = std::mem::take(&mut held.offering);
+        let offering = std::mem::take(&mut *self.offering.lock().await);
         for session in held.session.take().into_iter().chain(offering.into_values()) {
             session.service.cancellation_token().cancel();
         }
