@@ -14,10 +14,17 @@ use crate::support::client::strings;
 use crate::support::disk;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
+use crate::support::origin::Answers;
+use crate::support::origin::Era;
+use crate::support::origin::Origin;
 use crate::support::pipe::Pipe;
+use crate::support::skill::Skill;
 
 /// The label of the origin.
 const LABEL: &str = "local";
+
+/// How often it is asked for its skills.
+const OFTEN: &str = "refresh = \"1s\"";
 
 /// A file that is text.
 const NOTES: &[u8] = "# Notes\r\nwith \u{e9}\n".as_bytes();
@@ -45,17 +52,90 @@ enum Guest {
     Pipe(Pipe),
 }
 
-/// What an origin is, and how it comes into the configuration; another kind is another item of `origins`.
-struct Origin {
-    kind: &'static str,
-    configured: fn(Setup, &TempDir) -> Setup,
+/// What an origin is.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A folder of skills.
+    Folder,
+    /// A server over HTTP that speaks one era alone.
+    Http(Era),
+    /// Another gateway before the folder, through one of its doors.
+    Gateway(Door),
 }
 
-fn origins() -> Vec<Origin> {
-    vec![Origin {
-        kind: "folder",
-        configured: |setup, folder| setup.folder(LABEL, folder.path()),
-    }]
+/// The kinds of origins.
+const KINDS: [Kind; 7] = [
+    Kind::Folder,
+    Kind::Http(Era::Modern),
+    Kind::Http(Era::Legacy),
+    Kind::Http(Era::LegacyWithSessions),
+    Kind::Gateway(Door::Http),
+    Kind::Gateway(Door::Stdio),
+    Kind::Gateway(Door::WebSocket),
+];
+
+/// An origin that runs.
+enum Running {
+    Folder,
+    Http(Origin),
+    Gateway(Box<Gateway>),
+}
+
+impl Kind {
+    /// Begins an origin with the skills of a folder.
+    async fn begin(self, folder: &TempDir) -> Running {
+        match self {
+            Self::Folder => Running::Folder,
+            Self::Http(era) => Running::Http(Origin::speaking(era, Answers::Json, ["demo", "held"].map(skill))),
+            Self::Gateway(_) => {
+                let gateway = Setup::new().folder(LABEL, folder.path()).start().await;
+                gateway.approve_all(LABEL, 2).await;
+                Running::Gateway(Box::new(gateway))
+            }
+        }
+    }
+
+    /// The configuration that has it.
+    fn configured(self, running: &Running, folder: &TempDir) -> Setup {
+        let setup = Setup::new();
+        match (self, running) {
+            (_, Running::Folder) => setup.folder(LABEL, folder.path()),
+            (_, Running::Http(origin)) => setup.origin(LABEL, origin),
+            (Self::Gateway(Door::Http), Running::Gateway(other)) => setup.origin_at(LABEL, &other.mcp_of(LABEL), OFTEN),
+            (Self::Gateway(Door::WebSocket), Running::Gateway(other)) => {
+                setup.origin_at(LABEL, &other.websocket(Some(LABEL)), OFTEN)
+            }
+            (_, Running::Gateway(other)) => {
+                let (program, config) = (env!("CARGO_BIN_EXE_portcullis"), other.folder().join("proxy.toml"));
+                let config = config.display();
+                setup.table(&format!(
+                    "[[origin]]\nlabel = \"{LABEL}\"\n{OFTEN}\n\
+                     command = [\"{program}\", \"--config\", \"{config}\", \"stdio\", \"--origin\", \"{LABEL}\"]"
+                ))
+            }
+        }
+    }
+}
+
+impl Running {
+    async fn finish(self) {
+        match self {
+            Self::Folder | Self::Http(_) => {}
+            Self::Gateway(gateway) => gateway.finish().await,
+        }
+    }
+}
+
+/// One of the skills, as a server has it.
+fn skill(name: &str) -> Skill {
+    let skill = Skill::at(&format!("skill://{name}/SKILL.md"));
+    if name == "demo" {
+        skill
+            .text("notes.md", std::str::from_utf8(NOTES).unwrap())
+            .blob("form.bin", FORM)
+    } else {
+        skill
+    }
 }
 
 /// What a host asks, and what is wrong with the answer.
@@ -149,10 +229,11 @@ fn write_skills(folder: &TempDir) {
 #[tokio::test]
 async fn every_host_gets_the_same_whatever_it_speaks_and_wherever_it_comes_in() {
     let (mut wrong, mut cells) = (Vec::new(), 0);
-    for origin in origins() {
+    for kind in KINDS {
         let folder = TempDir::new().unwrap();
         write_skills(&folder);
-        let gateway = (origin.configured)(Setup::new(), &folder).start().await;
+        let origin = kind.begin(&folder).await;
+        let gateway = kind.configured(&origin, &folder).start().await;
         gateway.approve("local/demo").await;
         gateway.skill_is("local/held", "pending").await;
         for door in DOORS {
@@ -164,14 +245,14 @@ async fn every_host_gets_the_same_whatever_it_speaks_and_wherever_it_comes_in() 
                     let answer = guest.ask(method, params).await;
                     cells += 1;
                     if !holds(&answer) || !fits(&answer, revision) {
-                        let kind = origin.kind;
-                        wrong.push(format!("{kind} × {door:?} × {revision} × {name}: {}", answer.text));
+                        wrong.push(format!("{kind:?} × {door:?} × {revision} × {name}: {}", answer.text));
                     }
                 }
                 guest.leave().await;
             }
         }
         gateway.finish().await;
+        origin.finish().await;
     }
     assert!(
         wrong.is_empty(),
@@ -179,5 +260,5 @@ async fn every_host_gets_the_same_whatever_it_speaks_and_wherever_it_comes_in() 
         wrong.len(),
         wrong.join("\n")
     );
-    assert_eq!(cells, origins().len() * DOORS.len() * REVISIONS.len() * ASKED.len());
+    assert_eq!(cells, KINDS.len() * DOORS.len() * REVISIONS.len() * ASKED.len());
 }
