@@ -9,6 +9,7 @@ mod pinned;
 mod results;
 mod rust_sdk;
 mod servers;
+mod stdio;
 mod suite;
 #[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/support/mod.rs"]

@@ -1,17 +1,22 @@
 //! The Rust SDK as a server and as a host, within this process.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use axum::Router;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis::domain::Digest;
+use rmcp::ClientLifecycleMode;
+use rmcp::ClientServiceExt as _;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::ServiceError;
 use rmcp::handler::server::skill_catalog::SkillCatalog;
+use rmcp::model::ClientCapabilities;
+use rmcp::model::ClientConfig;
 use rmcp::model::GetSkillRequestParams;
 use rmcp::model::GetSkillResult;
 use rmcp::model::Implementation;
@@ -36,6 +41,7 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::process::Child;
 
 use crate::support::client;
 
@@ -117,8 +123,15 @@ impl ServerHandler for Skills {
 pub(crate) async fn walk(url: &str, refused: &[String], era: &str) -> Value {
     let [discover, initialize] = client::lifecycles();
     let lifecycle = if era == "legacy" { initialize } else { discover };
+    let (client, _command) = match url.strip_prefix("command:") {
+        Some(command) => {
+            let (client, child) = start(command, lifecycle).await;
+            (client, Some(child))
+        }
+        None => (client::connect(url, lifecycle).await, None),
+    };
     let mut walk = Walk {
-        client: client::connect(url, lifecycle).await,
+        client,
         seen: Map::new(),
     };
     let skills = walk.client.list_all_skills().await;
@@ -132,6 +145,19 @@ pub(crate) async fn walk(url: &str, refused: &[String], era: &str) -> Value {
     }
     walk.client.cancel().await.unwrap();
     Value::Object(walk.seen)
+}
+
+/// Starts a command, and opens a session of the SDK's client with it.
+async fn start(command: &str, lifecycle: ClientLifecycleMode) -> (client::Session, Child) {
+    let mut child = tokio::process::Command::new(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let us = ClientConfig::new(ClientCapabilities::default(), Implementation::new("stock", "1"));
+    (us.serve_with_lifecycle(pipes, lifecycle).await.unwrap(), child)
 }
 
 impl Walk {

@@ -6,7 +6,7 @@ from fast_agent.config import MCPServerSettings, MCPSettings, Settings
 from fast_agent.context import initialize_context
 from fast_agent.mcp.mcp_aggregator import MCPAggregator
 from fast_agent.skills.mcp_registry import install_mcp_registry_skill
-from walk import content, digested, url, walk
+from walk import command, content, digested, url, walk
 
 
 class Host:
@@ -49,7 +49,8 @@ class Host:
 async def main(folder):
     # It appends "/mcp" to any other path, unless there is a query.
     address = url if url.endswith("/mcp") else f"{url}?as-it-is"
-    server = MCPServerSettings(name="origin", transport="http", url=address, protocol_mode=os.environ.get("ERA", "auto"))
+    way = {"transport": "stdio", "command": command, "args": []} if command else {"transport": "http", "url": address}
+    server = MCPServerSettings(name="origin", protocol_mode=os.environ.get("ERA", "auto"), **way)
     context = await initialize_context(Settings(mcp=MCPSettings(servers={"origin": server})), store_globally=True)
     async with MCPAggregator(["origin"], connection_persistence=True, context=context) as aggregator:
         await aggregator.load_servers()

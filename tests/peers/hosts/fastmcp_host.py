@@ -1,8 +1,9 @@
 """FastMCP's client, which verifies nothing: python fastmcp_host.py URL REFUSED…"""
 import asyncio
 from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
 from fastmcp.skills.client import SkillsClientExtension
-from walk import content, url, walk
+from walk import command, content, url, walk
 
 
 class Host:
@@ -24,7 +25,8 @@ def entry(skill) -> dict:
 
 
 async def main():
-    async with Client(url, extensions=[SkillsClientExtension()]) as client:
+    endpoint = StdioTransport(command, []) if command else url
+    async with Client(endpoint, extensions=[SkillsClientExtension()]) as client:
         await walk(Host(client))
 
 

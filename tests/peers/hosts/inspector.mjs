@@ -3,18 +3,19 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pages, url, walk } from './walk.mjs';
+import { command, pages, url, walk } from './walk.mjs';
 
 process.env.HOME = mkdtempSync(join(tmpdir(), 'inspector-')); // It keeps settings there.
 const { runCli } = await import('../node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js');
 const write = process.stdout.write;
+const endpoint = command ? [command] : ['--server-url', url, '--transport', 'http'];
 
 // What a command prints, one JSON value a line; that a check failed is in there too.
 async function run(method, ...options) {
   let printed = '';
   process.stdout.write = (text, ...rest) => { printed += text; rest.at(-1)?.(); return true; };
   try {
-    await runCli(['node', 'inspector', '--server-url', url, '--transport', 'http', '--protocol-era', process.env.ERA,
+    await runCli(['node', 'inspector', ...endpoint, '--protocol-era', process.env.ERA,
       '--quiet', '--format', 'json', '--method', method, ...options]);
   } catch (e) {
     if (!printed) throw e;

@@ -1,11 +1,12 @@
 // The TypeScript SDK before skills and before 2026-07-28; it sends skills requests by hand: node sdk1.mjs URL REFUSED…
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { z } from 'zod';
-import { only, pages, url, walk } from './walk.mjs';
+import { command, only, pages, url, walk } from './walk.mjs';
 
 const client = new Client({ name: 'sdk1', version: '1' }, { capabilities: {} });
-await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+await client.connect(command ? new StdioClientTransport({ command, args: [] }) : new StreamableHTTPClientTransport(new URL(url)));
 const ask = (method, params) => client.request({ method, params }, z.looseObject({}));
 await walk({
   list: () => pages((cursor) => ask('skills/list', { cursor }), 'skills'),

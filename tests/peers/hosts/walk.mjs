@@ -1,10 +1,12 @@
 // Takes every step that a host can take, and prints what it saw as one line of JSON: step -> {ok} or {error}.
 //
-// A host has `list`, `get`, `read` and `directory`. The command line is the endpoint, and skills that have to be refused.
+// A host has `list`, `get`, `read` and `directory`. The command line is the endpoint, a URL or `command:` and a program to
+// start, and skills that have to be refused.
 // Whether what was seen is right is not decided here.
 import { createHash } from 'node:crypto';
 
 export const [url, ...refused] = process.argv.slice(2);
+export const command = url.startsWith('command:') ? url.slice('command:'.length) : undefined;
 const seen = {};
 
 export async function walk(host) {

@@ -5,6 +5,7 @@ A host has `list`, `get`, `read` and perhaps `directory`; `walk.mjs` is the same
 import base64, hashlib, json, sys
 
 url, *refused = sys.argv[1:]
+command = url.removeprefix("command:") if url.startswith("command:") else None
 seen = {}
 
 

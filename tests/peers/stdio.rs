@@ -1,0 +1,81 @@
+//! Hosts that start a command: the gateway's own, which leads to the one that runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::hosts::HOSTS;
+use crate::hosts::Host;
+use crate::installed::Installed;
+use crate::results;
+use crate::servers::SERVERS;
+use crate::support::disk;
+use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
+use crate::tree;
+
+/// The hosts that can start one.
+const STARTING: [&str; 9] = [
+    "ts",
+    "ts-legacy",
+    "fastmcp",
+    "fast-agent",
+    "rmcp",
+    "rmcp-legacy",
+    "inspector",
+    "inspector-legacy",
+    "sdk1",
+];
+
+#[tokio::test]
+async fn a_host_that_starts_a_command_sees_what_it_would_see_over_http() {
+    let installed = Installed::find();
+    let server = &SERVERS[0];
+    let up = server.start(&installed).await;
+    let gateway = Setup::new()
+        .origin_at(server.name, &up.url, server.settings)
+        .start()
+        .await;
+    for skill in tree::APPROVED {
+        gateway.approve(&format!("{}/{skill}", server.name)).await;
+    }
+    let (command, root) = (command(&gateway), format!("skill://{}/", server.name));
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
+    for host in HOSTS.iter().filter(|host| STARTING.contains(&host.name)) {
+        let faults = faults(host, &installed, &command, &root).await;
+        let mark = if faults.is_empty() { "✓" } else { "✗" };
+        rows.push([host.name, &host.package.to_string(), mark].map(str::to_owned).to_vec());
+        wrong.extend(faults);
+    }
+    gateway.finish().await;
+    assert_eq!(rows.len(), STARTING.len());
+    let table = results::table(&["host", "package", "`portcullis stdio`"], rows);
+    let changed = results::record(&[("Hosts that start a command", table)]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(changed, None);
+}
+
+/// A program that starts the gateway's command for hosts.
+fn command(gateway: &Gateway) -> String {
+    let path = gateway.folder().join("portcullis-stdio");
+    let (program, config) = (env!("CARGO_BIN_EXE_portcullis"), gateway.folder().join("proxy.toml"));
+    let script = format!("#!/bin/sh\nexec '{program}' --config '{}' stdio\n", config.display());
+    disk::write(&path, script.as_bytes());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("command:{}", path.display())
+}
+
+/// What a host sees otherwise than it should.
+async fn faults(host: &Host, installed: &Installed, command: &str, root: &str) -> Vec<String> {
+    let report = host.report(installed, command, &tree::refused(root)).await;
+    let deeds = tree::deeds(root, true).into_iter();
+    deeds
+        .filter(|deed| !host.lacks.contains(&deed.step))
+        .filter_map(|deed| {
+            let seen = deed.fault(report.get(&deed.name))?;
+            Some(format!(
+                "{}: {}: wanted {}, saw {seen}",
+                host.name, deed.name, deed.wanted
+            ))
+        })
+        .collect()
+}
