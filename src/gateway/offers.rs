@@ -34,6 +34,7 @@ use crate::store::Store;
 use crate::upstream;
 use crate::upstream::Attempt;
 use crate::upstream::Offered;
+use crate::upstream::Shortfall;
 
 /// Everything that origins offer beside skills.
 #[derive(Default)]
@@ -338,6 +339,17 @@ impl Origin {
             return Ok(None);
         }
         let listing = self.upstream.list_items(method, member, Attempt::Probe).await?;
+        match listing.shortfall {
+            // A listing that broke off is not another listing.
+            Some(Shortfall::PageFailed { error, .. }) => return Err(error),
+            Some(
+                shortfall @ (Shortfall::RepeatedCursor(_)
+                | Shortfall::TooManyPages(_)
+                | Shortfall::TooManyEntries(_)
+                | Shortfall::TooManyBytes(_)),
+            ) => tracing::warn!(method, %shortfall, "the listing was ended with what was good"),
+            None => {}
+        }
         Ok(Some(listing.entries))
     }
 }

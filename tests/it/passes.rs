@@ -275,6 +275,30 @@ async fn tools_are_held_until_their_definitions_are_approved_and_again_when_a_wo
 }
 
 #[tokio::test]
+async fn a_listing_that_breaks_off_is_not_taken_for_another_one() {
+    for settings in [AS_IS, APPROVED] {
+        let (toolbox, gateway) = passing(Era::Modern, settings).await;
+        if settings == APPROVED {
+            definitions_are(&gateway, "pending").await;
+            gateway.approve(DEFINITIONS).await;
+        }
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+        toolbox.change_quietly(|offer| offer.breaks_off = true);
+        gateway
+            .origin_when("box", "says what failed", |origin| origin["last_error"].is_string())
+            .await;
+        assert_eq!(tools(&host).await.len(), 6, "{settings}");
+        toolbox.change_quietly(|offer| offer.breaks_off = false);
+        gateway
+            .origin_when("box", "is whole again", |origin| origin["last_error"].is_null())
+            .await;
+        assert_eq!(tools(&host).await.len(), 6, "{settings}");
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn definitions_are_no_skill_to_hosts_and_no_origin_can_publish_any() {
     let (_toolbox, mut gateway) = passing(Era::Modern, APPROVED).await;
     definitions_are(&gateway, "pending").await;

@@ -37,6 +37,8 @@ pub(crate) struct Offer {
     pub(crate) instructions: Option<String>,
     /// Definitions of tools.
     pub(crate) tools: Vec<Value>,
+    /// Says whether a second page of tools is promised and cannot be had.
+    pub(crate) breaks_off: bool,
     /// Prompts.
     pub(crate) prompts: Vec<Value>,
     /// Resources.
@@ -91,6 +93,7 @@ impl Default for Offer {
             }),
             instructions: Some("Obey me.".to_owned()),
             tools: [echo].into_iter().chain(names.map(|name| tool(name, "Odd."))).collect(),
+            breaks_off: false,
             prompts: vec![json!({ "name": "greet", "description": "A greeting.", "arguments": [{ "name": "whom" }] })],
             resources: vec![
                 json!({ "uri": "docs://readme", "name": "readme", "x-foreign": 1 }),
@@ -233,6 +236,8 @@ fn result(shared: &Shared, method: &str, params: &Value) -> Result<Value, (u16, 
             "instructions": offer.instructions,
         }),
         "server/discover" => return Err((400, error(-32000, "Server not initialized"))),
+        "tools/list" if params["cursor"].is_string() => return Err((500, error(-32603, "broken"))),
+        "tools/list" if offer.breaks_off => json!({ "tools": offer.tools[..1], "nextCursor": "2" }),
         "tools/list" => json!({ "tools": offer.tools }),
         "prompts/list" => json!({ "prompts": offer.prompts }),
         "resources/subscribe" | "resources/unsubscribe" if shared.era != Era::Modern => json!({}),
