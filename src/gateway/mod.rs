@@ -109,7 +109,6 @@ use obtain::Flight;
 use obtain::FlightKey;
 pub use offers::Offer;
 use offers::Offers;
-pub use offers::Tools;
 pub use offers::as_value;
 pub use passing::HoldsSkill;
 pub use passing::Outward;

@@ -65,15 +65,6 @@ pub struct Offer {
     pub templates: Vec<Value>,
 }
 
-/// The tools of one origin that hosts are given, and what that rests on.
-#[derive(Clone)]
-pub struct Tools {
-    /// The tools, in the order of their files' names or as listed.
-    pub tools: Arc<[Tool]>,
-    /// Members of a result's `_meta`.
-    pub provenance: String,
-}
-
 impl Offer {
     /// Says whether a resource that passes has this URI: it is listed, or a template gives it (design §3).
     pub fn has_resource(&self, uri: &str) -> bool {
@@ -113,23 +104,17 @@ impl Gateway {
     /// # Errors
     ///
     /// Why none are: their definitions are held, or cannot be read.
-    pub async fn tools(&self, label: &Label) -> Result<Tools, Unserved> {
+    pub async fn tools(&self, label: &Label) -> Result<Arc<[Tool]>, Unserved> {
         let inner = &self.0;
         let origin = inner.origins.get(label).ok_or(Unserved::Unknown)?;
         match origin.pass.tools {
-            PassTools::AsIs => Ok(Tools {
-                tools: inner.offers.of(label).tools.clone(),
-                provenance: format!("\"dev.portcullis/origin\":\"{label}\""),
-            }),
+            PassTools::AsIs => Ok(inner.offers.of(label).tools.clone()),
             PassTools::Approved => {
                 let catalog = self.catalog();
                 let definitions = catalog.origin(label).and_then(|part| part.definitions().cloned());
                 let definitions = definitions.ok_or(Unserved::Unknown)?;
                 let served = definitions.served(inner.clock.now()).map_err(Unserved::Held)?;
-                Ok(Tools {
-                    tools: inner.approved_tools(served).await?,
-                    provenance: served.provenance().to_owned(),
-                })
+                inner.approved_tools(served).await
             }
         }
     }

@@ -203,7 +203,7 @@ impl Handler {
     async fn target(&self, method: Relayed, params: Map<String, Value>, host: &Host<'_>) -> Result<Target, Refusal> {
         match method {
             Relayed::ToolsCall => self.tool_target(params, host).await,
-            Relayed::PromptsGet => self.prompt_target(params, "name"),
+            Relayed::PromptsGet => self.prompt_target(params),
             Relayed::ResourcesRead => self.resource_target(params),
             Relayed::Complete => self.completion_target(params),
             Relayed::ToolsList | Relayed::PromptsList | Relayed::ResourcesList | Relayed::TemplatesList => {
@@ -225,7 +225,7 @@ impl Handler {
             let tools = self.gateway.tools(&label).await;
             let found = tools
                 .iter()
-                .flat_map(|tools| tools.tools.iter())
+                .flat_map(|tools| tools.iter())
                 .find(|tool| is_meant(&tool.name));
             if let Some(tool) = found {
                 let fields = host.parameters(tool, params.get("arguments").unwrap_or(&Value::Null))?;
@@ -243,13 +243,13 @@ impl Handler {
         Err(held.unwrap_or(Refusal::Unknown(name)))
     }
 
-    fn prompt_target(&self, mut params: Map<String, Value>, member: &str) -> Result<Target, Refusal> {
+    fn prompt_target(&self, mut params: Map<String, Value>) -> Result<Target, Refusal> {
         if !self.has(Passed::Prompts) {
             return Err(Refusal::NoMethod("prompts/get"));
         }
-        let name = text(&params, member)?;
+        let name = text(&params, "name")?;
         let (label, own) = self.prompt(&name)?;
-        params.insert(member.to_owned(), json!(own));
+        params.insert("name".to_owned(), json!(own));
         Ok(Target {
             method: Relayed::PromptsGet,
             label,

@@ -63,7 +63,7 @@ impl Handler {
                 let tool = out.tool(as_value(tool));
                 if is_modern { tool } else { of_legacy(tool) }
             };
-            all.extend(tools.tools.iter().map(|of| tool(&of.definition)));
+            all.extend(tools.iter().map(|of| tool(&of.definition)));
         }
         Ok(all)
     }
