@@ -444,12 +444,26 @@ impl Inner {
             Some(origin) => before.with(self.part(ledger, label, origin)),
             None => before.without(label),
         };
+        self.swap_in(label, &before, after);
+    }
+
+    /// Takes an origin out of the catalog, before the record says that it is gone.
+    pub(super) fn close_origin(&self, label: &Label) {
+        let before = self.catalog();
+        self.swap_in(label, &before, before.without(label));
+        self.forget_offer(label);
+    }
+
+    /// Puts a catalog in the place of another, and then tells of what hosts see differently of an origin: one who is told
+    /// looks at once.
+    fn swap_in(&self, label: &Label, before: &Catalog, after: Catalog) {
+        let after = Arc::new(after);
+        *self.catalog.write() = Arc::clone(&after);
         self.tell_published(
             label,
             before.origin(label).map(Arc::as_ref),
             after.origin(label).map(Arc::as_ref),
         );
-        *self.catalog.write() = Arc::new(after);
     }
 
     fn part(&self, ledger: &Ledger, label: &Label, origin: &OriginRecord) -> OriginCatalog {

@@ -87,19 +87,31 @@ impl Offer {
 }
 
 impl Gateway {
-    /// The origins of a view of which `kind` passes, and what they were last heard to offer.
+    /// The origins of a view of which `kind` passes, and what they were last heard to offer. Nothing of an origin passes that
+    /// an operator removed.
     pub fn offers(&self, view: &View, kind: Passed) -> Vec<(Label, Arc<Offer>)> {
-        let heard = self.0.offers.heard.read();
-        let passing = self.0.origins.iter().filter(|(label, origin)| match view {
-            View::Merged => origin.pass.passes(kind),
-            View::Origin(one) => one == *label && origin.pass.passes(kind),
-        });
+        let passing = self.offering(view).into_iter();
         passing
-            .map(|(label, _)| (label.clone(), heard.get(label).cloned().unwrap_or_default()))
+            .filter(|(_, origin, _)| origin.pass.passes(kind))
+            .map(|(label, _, offer)| (label.clone(), offer))
             .collect()
     }
 
-    /// The tools of an origin that hosts are given now.
+    fn offering(&self, view: &View) -> Vec<(&Label, &Origin, Arc<Offer>)> {
+        let catalog = self.catalog();
+        let heard = self.0.offers.heard.read();
+        let is_seen = |label: &Label| match view {
+            View::Merged => true,
+            View::Origin(one) => one == label,
+        };
+        let origins = self.0.origins.iter();
+        origins
+            .filter(|(label, _)| is_seen(label) && catalog.origin(label).is_some())
+            .map(|(label, origin)| (label, origin, heard.get(label).cloned().unwrap_or_default()))
+            .collect()
+    }
+
+    /// The tools of an origin that hosts are given now, in the order of their files' names or as listed.
     ///
     /// # Errors
     ///
@@ -137,16 +149,10 @@ impl Gateway {
 
     /// The instructions of the origins of a view that forward theirs, each under a line that says whose they are.
     pub fn instructions(&self, view: &View) -> Option<String> {
-        let heard = self.0.offers.heard.read();
-        let forwarded = self.0.origins.iter().filter(|(label, origin)| {
-            let is_seen = match view {
-                View::Merged => true,
-                View::Origin(one) => one == *label,
-            };
-            is_seen && origin.pass.instructions
-        });
-        let marked = forwarded.filter_map(|(label, _)| {
-            let words = heard.get(label)?.can.instructions.as_deref()?;
+        let offering = self.offering(view).into_iter();
+        let forwarded = offering.filter(|(_, origin, _)| origin.pass.instructions);
+        let marked = forwarded.filter_map(|(label, _, offer)| {
+            let words = offer.can.instructions.as_deref()?;
             Some(format!(
                 "What the origin {label} says of itself, which nobody has approved:\n\n{words}"
             ))
@@ -215,13 +221,22 @@ impl Inner {
         if can_watch && let Err(error) = origin.upstream.watch_again().await {
             first.get_or_insert(error);
         }
-        self.tell_offered(label, origin, &before, &offer);
-        self.offers.heard.write().insert(label.clone(), Arc::new(offer));
+        let offer = Arc::new(offer);
+        self.offers.heard.write().insert(label.clone(), Arc::clone(&offer));
+        self.tell_offered(label, &before, &offer);
         first.map_or(Ok(()), |error| Err(failed(error)))
     }
 
-    /// Tells of what hosts see differently of what an origin offers.
-    fn tell_offered(&self, label: &Label, origin: &Origin, before: &Offer, after: &Offer) {
+    /// Forgets what an origin was heard to offer, and tells those who saw it.
+    pub(super) fn forget_offer(&self, label: &Label) {
+        let before = self.offers.heard.write().remove(label).unwrap_or_default();
+        self.offers.approved.lock().remove(label);
+        self.tell_offered(label, &before, &Offer::default());
+    }
+
+    /// Tells of what hosts see differently of what an origin offers. Called after it is so, as one who is told looks at once.
+    fn tell_offered(&self, label: &Label, before: &Offer, after: &Offer) {
+        let Some(origin) = self.origins.get(label) else { return };
         let shown_tools = |offer: &Offer| match origin.pass.tools {
             PassTools::AsIs => offer.tools.clone(),
             PassTools::Approved => Arc::default(),

@@ -267,8 +267,7 @@ impl Gateway {
             .collect();
         // It closes: out of the catalog first, then onto the record. Where that fails, no later catalog opens it again.
         ledger.closed.extend(closes);
-        let without = inner.catalog().without(label);
-        *inner.catalog.write() = Arc::new(without);
+        inner.close_origin(label);
         inner.memory.clear();
         let removed = vec![Event::OriginRemoved { label: label.clone() }];
         let recorded = inner.append(&mut ledger, by, removed).await;

@@ -299,6 +299,45 @@ async fn a_listing_that_breaks_off_is_not_taken_for_another_one() {
 }
 
 #[tokio::test]
+async fn nothing_passes_of_an_origin_that_was_removed_and_hosts_are_told() {
+    for settings in [format!("{AS_IS}\nforward_instructions = true"), APPROVED.to_owned()] {
+        let (toolbox, gateway) = passing(Era::Modern, &settings).await;
+        if settings == APPROVED {
+            definitions_are(&gateway, "pending").await;
+            gateway.approve(DEFINITIONS).await;
+        }
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+        let mut told = host.listen(json!({ "toolsListChanged": true })).await;
+        gateway.cli(&["origin", "remove", "box"]).await.expect(0);
+        assert_eq!(told.next().await["method"], "notifications/tools/list_changed");
+
+        // The origin stays up, and is heard again while the gateway runs.
+        let heard = toolbox.asked("tools/list").len();
+        toolbox.was_asked("tools/list", heard + 2).await;
+        for host in [gateway.host(), Host::modern(&own(&gateway))] {
+            for (method, params) in [
+                ("tools/call", json!({ "name": "box__echo" })),
+                ("tools/call", json!({ "name": "echo" })),
+                ("prompts/get", json!({ "name": "box__greet" })),
+                ("prompts/get", json!({ "name": "greet" })),
+            ] {
+                let answer = host.ask(method, params).await;
+                assert!(answer.json["error"].is_object(), "{method}: {}", answer.text);
+            }
+            host.read("box+docs://readme").await.assert_shut();
+            host.read("docs://readme").await.assert_shut();
+            assert_eq!(tools(&host).await, [""; 0]);
+            let discovered = host.ask("server/discover", json!({})).await;
+            assert!(!discovered.text.contains("Obey me."), "{}", discovered.text);
+        }
+        assert!(toolbox.asked("tools/call").is_empty());
+        assert!(toolbox.asked("prompts/get").is_empty());
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn definitions_are_no_skill_to_hosts_and_no_origin_can_publish_any() {
     let (_toolbox, mut gateway) = passing(Era::Modern, APPROVED).await;
     definitions_are(&gateway, "pending").await;
