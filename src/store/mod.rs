@@ -375,6 +375,12 @@ impl Store {
         self.0.log.rotate_key(actor, note, now)
     }
 
+    /// Waits until the log's files have followed it, so that only what a test does comes to what the test breaks.
+    #[cfg(test)]
+    pub(crate) fn settle(&self) {
+        self.0.log.settle();
+    }
+
     /// Seals the deliveries that an earlier process left open. Without room that is put off.
     ///
     /// # Errors

@@ -21,7 +21,9 @@ async fn gateway(folder: &Path, settings: &str) -> Gateway {
     let text = format!("[store]\nallow_unsafe_location = true\n[audit]\nqueue_bytes = \"64 KiB\"\n{settings}");
     let config = Config::parse(text.as_bytes(), &folder.join("proxy.toml"), &|_| None).unwrap();
     let opened = Gateway::open(&config, Mode::default(), Clock::system(), Shutdown::new());
-    Box::pin(opened).await.unwrap()
+    let gateway = Box::pin(opened).await.unwrap();
+    gateway.0.store.settle();
+    gateway
 }
 
 fn asked() -> Asked {
@@ -66,7 +68,8 @@ async fn with_a_full_disk_answers_leave_until_the_queue_is_full_and_again_when_t
     assert!(begun.elapsed() >= ROOM_WAIT && begun.elapsed() < ROOM_WAIT * 2);
     assert!((FITTING..FITTING + 2).contains(&accepted), "{accepted} of {FITTING}");
     let recording = gateway.0.deliveries.recording();
-    assert!(recording.problem.unwrap().contains("no space"));
+    let problem = recording.problem.unwrap();
+    assert!(problem.contains("no space"), "{problem}");
     assert_eq!(recording.waiting as usize, accepted - 1);
     watch.disarm();
     gateway.record(asked()).await.unwrap();
