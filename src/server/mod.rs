@@ -86,10 +86,10 @@ impl Doors {
         let open = Arc::new(Guard::without_token(self.0.gateway.clone(), config));
         let guard = Arc::clone(&self.0.guard);
         Router::new()
-            .route("/mcp", any(merged))
-            .route("/mcp/{label}", any(of_origin))
-            .route("/ws", any(merged_socket))
-            .route("/ws/{label}", any(socket_of_origin))
+            .route("/mcp", any(exchange))
+            .route("/mcp/{label}", any(exchange))
+            .route("/ws", any(socket))
+            .route("/ws/{label}", any(socket))
             .with_state(Arc::clone(&self.0))
             .layer(middleware::from_fn_with_state(guard, guard::check))
             .merge(public.layer(middleware::from_fn_with_state(open, guard::check)))
@@ -130,43 +130,25 @@ impl Shared {
     }
 }
 
-async fn merged(State(shared): State<Arc<Shared>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
-    match shared.owner(caller, None) {
+async fn exchange(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    label: Option<Path<String>>,
+    request: Request,
+) -> Response {
+    match shared.owner(caller, label.as_deref().map(String::as_str)) {
         Ok(owner) => endpoint::answer(&shared, &owner, request).await,
         Err(refusal) => *refusal,
     }
 }
 
-async fn of_origin(
+async fn socket(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(label): Path<String>,
+    label: Option<Path<String>>,
     request: Request,
 ) -> Response {
-    match shared.owner(caller, Some(&label)) {
-        Ok(owner) => endpoint::answer(&shared, &owner, request).await,
-        Err(refusal) => *refusal,
-    }
-}
-
-async fn merged_socket(
-    State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Response {
-    match shared.owner(caller, None) {
-        Ok(owner) => websocket::open(&shared, owner, request),
-        Err(refusal) => *refusal,
-    }
-}
-
-async fn socket_of_origin(
-    State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
-    Path(label): Path<String>,
-    request: Request,
-) -> Response {
-    match shared.owner(caller, Some(&label)) {
+    match shared.owner(caller, label.as_deref().map(String::as_str)) {
         Ok(owner) => websocket::open(&shared, owner, request),
         Err(refusal) => *refusal,
     }
