@@ -105,6 +105,8 @@ pub(super) struct Session {
     calls: Calls,
     /// One call at a time, where it could not be told which of them a question is about.
     turn: Option<Mutex<()>>,
+    /// Cancelled with the last that keeps it.
+    over: CancellationToken,
 }
 
 /// A request of a host, ready to be sent.
@@ -114,6 +116,12 @@ pub(super) struct Relayed {
     pub(super) sink: Sink,
     /// Where questions about it go.
     pub(super) interim: mpsc::Sender<Interim>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.over.cancel();
+    }
 }
 
 impl Session {
@@ -384,13 +392,16 @@ impl Server {
         if !session.is_modern() {
             return;
         }
-        let (listening, shutdown) = (
+        let (listening, shutdown, over) = (
             self.notices.clone().listen(Arc::downgrade(session)),
             self.shutdown.clone(),
+            session.over.clone(),
         );
+        // One that outlived its session would wait for what its successor is to hear.
         drop(self.shutdown.spawn(async move {
             tokio::select! {
                 () = listening => {}
+                () = over.cancelled() => {}
                 () = shutdown.begun() => {}
             }
         }));
@@ -483,6 +494,7 @@ impl Server {
             era,
             calls,
             turn: may_be_mixed_up.then(Mutex::default),
+            over: CancellationToken::new(),
             line,
         })
     }
