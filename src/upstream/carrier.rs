@@ -1,9 +1,12 @@
 //! What carries messages to an MCP server and back: HTTP, a WebSocket, or the pipes of a program that we run.
 //!
-//! One handshake over each, and what its failure means. Imports the carriers' modules and `era`.
+//! One handshake over each, and what its failure means. Imports the carriers' modules and `era`. Connecting is rare, and
+//! deep inside of libraries: its futures are boxed here, so that those of requests neither hold nor spell them out.
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::ClientInitializeError;
@@ -94,17 +97,29 @@ impl Carrier {
     }
 
     /// Says whether the address is one of the transport of 2024-11-05, after a handshake that failed so.
-    pub(super) async fn is_of_2024(&self, failed: &Error, patience: Duration) -> bool {
-        match self {
-            Self::Http(http) => {
-                refused_post(failed) && tokio::time::timeout(patience, http.is_of_2024()).await == Ok(true)
+    pub(super) fn is_of_2024<'a>(&'a self, failed: &'a Error, patience: Duration) -> BoxFuture<'a, bool> {
+        let asked = async move {
+            match self {
+                Self::Http(http) => {
+                    refused_post(failed) && tokio::time::timeout(patience, http.is_of_2024()).await == Ok(true)
+                }
+                Self::WebSocket(_) | Self::Program(_) => false,
             }
-            Self::WebSocket(_) | Self::Program(_) => false,
-        }
+        };
+        asked.boxed()
     }
 
     /// Opens a session one way, within `patience`.
-    pub(super) async fn open(&self, era: Era, ear: Ear, patience: Duration) -> Result<(Client, Option<Line>), Failed> {
+    pub(super) fn open(
+        &self,
+        era: Era,
+        ear: Ear,
+        patience: Duration,
+    ) -> BoxFuture<'_, Result<(Client, Option<Line>), Failed>> {
+        self.opened(era, ear, patience).boxed()
+    }
+
+    async fn opened(&self, era: Era, ear: Ear, patience: Duration) -> Result<(Client, Option<Line>), Failed> {
         let line = Line::default();
         match self {
             Self::Http(http) => {
@@ -191,8 +206,7 @@ where
         },
         Era::Legacy => ClientLifecycleMode::Initialize,
     };
-    // It is a large future; on the heap it does not weigh on every request's.
-    let handshake = Box::pin(ear.serve_with_lifecycle(transport, lifecycle));
+    let handshake = ear.serve_with_lifecycle(transport, lifecycle);
     match tokio::time::timeout(patience, handshake).await {
         Ok(done) => done.map_err(|error| Some(Box::new(error))),
         Err(_elapsed) => Err(None),

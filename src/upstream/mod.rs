@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -406,31 +407,35 @@ impl Upstream {
         .await
     }
 
-    /// Runs a request inside the origin's circuit, byte budget and total time.
-    async fn guarded<T>(
-        &self,
+    /// Runs a request inside the origin's circuit, byte budget and total time. It is deep inside of libraries, and boxed, so
+    /// that the futures of whoever waits for it neither hold nor spell it out.
+    fn guarded<'a, T: 'a>(
+        &'a self,
         attempt: Attempt,
         bytes: u64,
         total: Duration,
-        request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        self.0.circuit.admit(attempt)?;
-        let deadline = Instant::now() + total;
-        let shares = u32::try_from(bytes.div_ceil(SHARE_BYTES).min(BYTES_IN_FLIGHT / SHARE_BYTES)).unwrap_or(1);
-        let within = async {
-            let _fetch = self.0.fetches.acquire().await;
-            let _share = self.0.in_flight.acquire_many(shares).await;
-            request.await
-        };
-        let outcome = match tokio::time::timeout_at(deadline, within).await {
-            Ok(outcome) => outcome,
-            Err(_elapsed) => Err(Error::TimedOut(total)),
-        };
-        match &outcome {
-            Err(error) if error.is_of_the_connection() => self.0.circuit.open(error),
-            Ok(_) => self.0.circuit.close(),
-            Err(_) => {}
+        request: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let request = request.boxed();
+        async move {
+            self.0.circuit.admit(attempt)?;
+            let deadline = Instant::now() + total;
+            let shares = u32::try_from(bytes.div_ceil(SHARE_BYTES).min(BYTES_IN_FLIGHT / SHARE_BYTES)).unwrap_or(1);
+            let within = async {
+                let _fetch = self.0.fetches.acquire().await;
+                let _share = self.0.in_flight.acquire_many(shares).await;
+                request.await
+            };
+            let outcome = match tokio::time::timeout_at(deadline, within).await {
+                Ok(outcome) => outcome,
+                Err(_elapsed) => Err(Error::TimedOut(total)),
+            };
+            match &outcome {
+                Err(error) if error.is_of_the_connection() => self.0.circuit.open(error),
+                Ok(_) => self.0.circuit.close(),
+                Err(_) => {}
+            }
+            outcome
         }
-        outcome
     }
 }
