@@ -74,6 +74,14 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
         .unwrap_or_default();
     let policy = policy(section, people);
     let pass = pass(section);
+    if let Some(Address::Folder(_)) = &address
+        && pass.passes_more()
+    {
+        section.problem(
+            "pass",
+            "lets more than skills pass; a folder has nothing else".to_owned(),
+        );
+    }
     Some(OriginConfig {
         label: label?,
         address: address?,

@@ -43,7 +43,7 @@ pub struct Catalog {
 /// One origin's part.
 pub struct OriginCatalog {
     label: Label,
-    stale: bool,
+    standing: Standing,
     skills: BTreeMap<SkillUri, Arc<CatalogSkill>>,
     by_root: HashMap<Box<str>, Arc<CatalogSkill>>,
     /// What it says of its tools: decided about like a skill, and none that a host could list or read.
@@ -51,6 +51,15 @@ pub struct OriginCatalog {
     /// Skills of which no set was ever seen, by root, and what a host is told of them.
     without_set: HashMap<Box<str>, Unserved>,
     roots: SkillRoots,
+}
+
+/// How an origin stands, whatever its skills are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// Whether it could not be asked the last time.
+    pub(super) is_stale: bool,
+    /// Whether its label points elsewhere than what an operator accepted.
+    pub(super) is_moved: bool,
 }
 
 /// One skill, served or not.
@@ -266,7 +275,7 @@ impl Catalog {
 impl OriginCatalog {
     pub(super) fn new(
         label: Label,
-        stale: bool,
+        standing: Standing,
         skills: Vec<CatalogSkill>,
         without_set: Vec<(&SkillUri, Unserved)>,
     ) -> Self {
@@ -288,7 +297,7 @@ impl OriginCatalog {
         let told = |(uri, reason): (&SkillUri, Unserved)| (uri.root().into(), reason);
         Self {
             label,
-            stale,
+            standing,
             skills: by_uri,
             by_root,
             definitions,
@@ -304,7 +313,12 @@ impl OriginCatalog {
 
     /// Whether the origin could not be asked the last time.
     pub fn is_stale(&self) -> bool {
-        self.stale
+        self.standing.is_stale
+    }
+
+    /// Whether its label points elsewhere than what an operator accepted.
+    pub(super) fn is_moved(&self) -> bool {
+        self.standing.is_moved
     }
 
     /// What the origin says of its tools, decided about like a skill.

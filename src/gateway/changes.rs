@@ -88,12 +88,15 @@ impl Inner {
     /// Tells of what another part of the catalog shows differently.
     pub(super) fn tell_published(&self, label: &Label, before: Option<&OriginCatalog>, after: Option<&OriginCatalog>) {
         let now = self.clock.now();
+        // What nobody approves comes and goes with the address.
+        let is_moved = |part: Option<&OriginCatalog>| part.is_some_and(OriginCatalog::is_moved);
+        let has_moved = is_moved(before) != is_moved(after);
+        let definitions = |part: Option<&OriginCatalog>| part.and_then(|part| part.definitions().cloned());
         self.tell(Change {
             label: label.clone(),
-            tools: shown(before.and_then(|part| part.definitions()), now)
-                .ne(shown(after.and_then(|part| part.definitions()), now)),
-            prompts: false,
-            resources: !all_shown(before, now).eq(all_shown(after, now)),
+            tools: has_moved || shown(definitions(before).as_ref(), now).ne(shown(definitions(after).as_ref(), now)),
+            prompts: has_moved,
+            resources: has_moved || !all_shown(before, now).eq(all_shown(after, now)),
             updated: None,
         });
     }

@@ -14,6 +14,7 @@ use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
 use super::catalog::OriginCatalog;
 use super::catalog::Served;
+use super::catalog::Standing;
 use super::observed::Observed;
 use super::observed::Sighting;
 use super::observed::Unreadable;
@@ -506,7 +507,11 @@ impl Inner {
         let without_set = unreadable
             .filter(|(uri, _)| origin.skill(uri).is_none())
             .map(|(uri, why)| (uri, why.unserved()));
-        OriginCatalog::new(label.clone(), observed.stale, skills.collect(), without_set.collect())
+        let standing = Standing {
+            is_stale: observed.stale,
+            is_moved: origin.is_moved(),
+        };
+        OriginCatalog::new(label.clone(), standing, skills.collect(), without_set.collect())
     }
 }
 

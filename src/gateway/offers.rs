@@ -48,6 +48,15 @@ pub(super) struct Offers {
 /// The tools of an approved set.
 type Approved = (SetId, Arc<[Tool]>);
 
+/// An origin of a view.
+struct Offering<'a> {
+    label: &'a Label,
+    origin: &'a Origin,
+    is_moved: bool,
+    /// None while it was not heard.
+    heard: Option<Arc<Offer>>,
+}
+
 /// What one origin was last heard to offer, of what passes.
 #[derive(Default)]
 pub struct Offer {
@@ -63,6 +72,8 @@ pub struct Offer {
     pub resources: Vec<Value>,
     /// Its templates, as it lists them.
     pub templates: Vec<Value>,
+    /// Why a listing was ended early, if one was.
+    pub(super) shortfall: Option<String>,
 }
 
 impl Offer {
@@ -88,27 +99,47 @@ impl Offer {
 
 impl Gateway {
     /// The origins of a view of which `kind` passes, and what they were last heard to offer. Nothing of an origin passes that
-    /// an operator removed.
+    /// an operator removed, nor what nobody approves while its address is not accepted.
     pub fn offers(&self, view: &View, kind: Passed) -> Vec<(Label, Arc<Offer>)> {
         let passing = self.offering(view).into_iter();
         passing
-            .filter(|(_, origin, _)| origin.pass.passes(kind))
-            .map(|(label, _, offer)| (label.clone(), offer))
+            .filter(|offering| offering.origin.pass.passes(kind))
+            // What is decided about is held with its reason.
+            .filter(|offering| !offering.is_moved || offering.origin.decides_about(kind))
+            .map(|Offering { label, heard, .. }| (label.clone(), heard.unwrap_or_default()))
             .collect()
     }
 
-    fn offering(&self, view: &View) -> Vec<(&Label, &Origin, Arc<Offer>)> {
+    /// Says whether anything of a kind passes in a view, or may come to: an origin that was not heard yet, or whose address
+    /// is not accepted, may have it the next moment, and hosts are told of their lists once (case B3).
+    pub fn may_offer(&self, view: &View, kind: Passed) -> bool {
+        let passing = self.offering(view).into_iter();
+        let mut passing = passing.filter(|offering| offering.origin.pass.passes(kind));
+        passing.any(|Offering { label, heard, .. }| match (kind, heard) {
+            (Passed::Skills | Passed::Resources, _) | (_, None) => true,
+            (Passed::Tools, Some(offer)) => offer.can.tools || self.has_definitions(label),
+            (Passed::Prompts, Some(offer)) => offer.can.prompts,
+            (Passed::Completions, Some(offer)) => offer.can.completions,
+        })
+    }
+
+    fn offering(&self, view: &View) -> Vec<Offering<'_>> {
         let catalog = self.catalog();
         let heard = self.0.offers.heard.read();
         let is_seen = |label: &Label| match view {
             View::Merged => true,
             View::Origin(one) => one == label,
         };
-        let origins = self.0.origins.iter();
-        origins
-            .filter(|(label, _)| is_seen(label) && catalog.origin(label).is_some())
-            .map(|(label, origin)| (label, origin, heard.get(label).cloned().unwrap_or_default()))
-            .collect()
+        let seen = self.0.origins.iter().filter(|(label, _)| is_seen(label));
+        seen.filter_map(|(label, origin)| {
+            Some(Offering {
+                label,
+                origin,
+                is_moved: catalog.origin(label)?.is_moved(),
+                heard: heard.get(label).cloned(),
+            })
+        })
+        .collect()
     }
 
     /// The tools of an origin that hosts are given now, in the order of their files' names or as listed.
@@ -132,7 +163,7 @@ impl Gateway {
     }
 
     /// Says whether the origin's definitions of tools are known, whether or not it can be asked now.
-    pub fn has_definitions(&self, label: &Label) -> bool {
+    fn has_definitions(&self, label: &Label) -> bool {
         self.catalog()
             .origin(label)
             .is_some_and(|part| part.definitions().is_some())
@@ -150,8 +181,9 @@ impl Gateway {
     /// The instructions of the origins of a view that forward theirs, each under a line that says whose they are.
     pub fn instructions(&self, view: &View) -> Option<String> {
         let offering = self.offering(view).into_iter();
-        let forwarded = offering.filter(|(_, origin, _)| origin.pass.instructions);
-        let marked = forwarded.filter_map(|(label, _, offer)| {
+        let forwarded = offering.filter(|offering| offering.origin.pass.instructions && !offering.is_moved);
+        let marked = forwarded.filter_map(|Offering { label, heard, .. }| {
+            let offer = heard?;
             let words = offer.can.instructions.as_deref()?;
             Some(format!(
                 "What the origin {label} says of itself, which nobody has approved:\n\n{words}"
@@ -186,15 +218,18 @@ impl Inner {
         };
         let can = origin.upstream.offered(Attempt::Probe).await.map_err(failed)?;
         let before = self.offers.of(label);
-        let mut first = None;
-        let prompts = origin
-            .values(Passed::Prompts, can.prompts, ["prompts/list", "prompts"])
-            .await;
+        let (mut first, mut shortfall) = (None, None);
+        let mut listing = Listing {
+            origin,
+            shortfall: &mut shortfall,
+        };
+        let prompts = ["prompts/list", "prompts"];
+        let prompts = listing.values(Passed::Prompts, can.prompts, prompts).await;
         let resources = ["resources/list", "resources"];
-        let resources = origin.values(Passed::Resources, can.resources, resources).await;
+        let resources = listing.values(Passed::Resources, can.resources, resources).await;
         let templates = ["resources/templates/list", "resourceTemplates"];
-        let templates = origin.values(Passed::Resources, can.resources, templates).await;
-        let tools = origin.items(Passed::Tools, can.tools, ["tools/list", "tools"]).await;
+        let templates = listing.values(Passed::Resources, can.resources, templates).await;
+        let tools = listing.items(Passed::Tools, can.tools, ["tools/list", "tools"]).await;
         let (tools, rejected) = match tools {
             Ok(None) => (Arc::default(), Vec::new()),
             Ok(Some(listed)) => self.take_in_tools(label, origin, listed).await?,
@@ -217,6 +252,7 @@ impl Inner {
             can,
             tools,
             rejected,
+            shortfall,
         };
         if can_watch && let Err(error) = origin.upstream.watch_again().await {
             first.get_or_insert(error);
@@ -317,9 +353,23 @@ impl Inner {
 }
 
 impl Origin {
+    /// Says whether what passes of a kind is approved, and held, by itself.
+    fn decides_about(&self, kind: Passed) -> bool {
+        kind == Passed::Tools && self.pass.tools == PassTools::Approved
+    }
+}
+
+/// An origin that is asked for its lists.
+struct Listing<'a> {
+    origin: &'a Origin,
+    /// Why the last list that was ended early was.
+    shortfall: &'a mut Option<String>,
+}
+
+impl Listing<'_> {
     /// A whole listing of what passes, as JSON; nothing of what does not pass or is not offered.
     async fn values(
-        &self,
+        &mut self,
         kind: Passed,
         is_offered: bool,
         of: [&'static str; 2],
@@ -330,15 +380,15 @@ impl Origin {
 
     /// A whole listing of what passes, each item as its own text; none of what does not pass or is not offered.
     async fn items(
-        &self,
+        &mut self,
         kind: Passed,
         is_offered: bool,
         [method, member]: [&'static str; 2],
     ) -> Result<Option<Vec<String>>, upstream::Error> {
-        if !(self.pass.passes(kind) && is_offered) {
+        if !(self.origin.pass.passes(kind) && is_offered) {
             return Ok(None);
         }
-        let listing = self.upstream.list_items(method, member, Attempt::Probe).await?;
+        let listing = self.origin.upstream.list_items(method, member, Attempt::Probe).await?;
         match listing.shortfall {
             // A listing that broke off is not another listing.
             Some(Shortfall::PageFailed { error, .. }) => return Err(error),
@@ -347,7 +397,10 @@ impl Origin {
                 | Shortfall::TooManyPages(_)
                 | Shortfall::TooManyEntries(_)
                 | Shortfall::TooManyBytes(_)),
-            ) => tracing::warn!(method, %shortfall, "the listing was ended with what was good"),
+            ) => {
+                tracing::warn!(method, %shortfall, "the listing was ended with what was good");
+                *self.shortfall = Some(format!("{method}: {shortfall}"));
+            }
             None => {}
         }
         Ok(Some(listing.entries))

@@ -21,6 +21,9 @@ impl Gateway {
     }
 }
 
+/// What members of `_meta` begin with that only the gateway gives (design §3).
+const OURS: &str = "dev.portcullis/";
+
 /// The way out of one origin into one view.
 pub struct Outward<'a> {
     catalog: &'a Catalog,
@@ -135,6 +138,23 @@ impl Outward<'_> {
             .flatten()
             .filter_map(|(_, request)| request.get_mut("params"));
         params.for_each(|params| self.sign(params));
+    }
+
+    /// Says in a result whose it is, where all origins are one (design §3); an origin's own word on that is taken out.
+    pub fn mark(&self, result: &mut Value) {
+        let Some(members) = result.as_object_mut() else { return };
+        if let Some(Value::Object(meta)) = members.get_mut("_meta") {
+            meta.retain(|key, _| !key.starts_with(OURS));
+        }
+        match self.view {
+            View::Origin(_) => {}
+            View::Merged => {
+                let meta = members.entry("_meta").or_insert_with(|| json!({}));
+                if let Some(meta) = meta.as_object_mut() {
+                    meta.insert(format!("{OURS}origin"), json!(self.label));
+                }
+            }
+        }
     }
 
     /// Puts the origin's label before the message that a person is shown.
@@ -264,6 +284,24 @@ mod tests {
                 out.template(json!({ "uriTemplate": "db://{t}", "name": "b" })),
                 Some(json!({ "uriTemplate": "acme+db://{t}", "name": "b" }))
             );
+        });
+    }
+
+    #[test]
+    fn a_result_says_whose_it_is_where_all_origins_are_one_and_only_the_gateway_says_so() {
+        let result = json!({ "content": [], "_meta": { "dev.portcullis/origin": "bank", "com.example/x": 1 } });
+        through(&View::Merged, |out| {
+            let mut merged = result.clone();
+            out.mark(&mut merged);
+            assert_eq!(
+                merged["_meta"],
+                json!({ "dev.portcullis/origin": "acme", "com.example/x": 1 })
+            );
+        });
+        through(&View::Origin("acme".parse().unwrap()), |out| {
+            let mut own = result.clone();
+            out.mark(&mut own);
+            assert_eq!(own["_meta"], json!({ "com.example/x": 1 }));
         });
     }
 

@@ -271,7 +271,11 @@ impl Gateway {
                 skills: catalog.origin(label).map_or(0, |part| part.skills().len()),
                 rejected: tools.chain(rejected).collect(),
                 last_refresh: observed.last_refresh.or_else(|| before.as_ref().map(|note| note.heard)),
-                last_error: observed.last_error.clone().or_else(|| observed.shortfall.clone()),
+                last_error: observed
+                    .last_error
+                    .clone()
+                    .or_else(|| observed.shortfall.clone())
+                    .or_else(|| self.0.offers.of(label).shortfall.clone()),
             });
         }
         origins

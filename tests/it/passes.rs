@@ -25,6 +25,7 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Era;
+use crate::support::toolbox::More;
 use crate::support::toolbox::Toolbox;
 use crate::support::toolbox::tool;
 
@@ -284,12 +285,19 @@ async fn a_listing_that_breaks_off_is_not_taken_for_another_one() {
         }
         let host = gateway.host();
         eventually(async || tools(&host).await.len() == 6).await;
-        toolbox.change_quietly(|offer| offer.breaks_off = true);
+        toolbox.change_quietly(|offer| offer.more_tools = More::Broken);
         gateway
             .origin_when("box", "says what failed", |origin| origin["last_error"].is_string())
             .await;
         assert_eq!(tools(&host).await.len(), 6, "{settings}");
-        toolbox.change_quietly(|offer| offer.breaks_off = false);
+        toolbox.change_quietly(|offer| offer.more_tools = More::Again);
+        gateway
+            .origin_when("box", "says which list has no end", |origin| {
+                origin["last_error"] == "tools/list: the listing repeats the cursor \"2\""
+            })
+            .await;
+        assert_eq!(tools(&host).await.len(), 6, "what was good is kept, {settings}");
+        toolbox.change_quietly(|offer| offer.more_tools = More::Nothing);
         gateway
             .origin_when("box", "is whole again", |origin| origin["last_error"].is_null())
             .await;
@@ -333,6 +341,47 @@ async fn nothing_passes_of_an_origin_that_was_removed_and_hosts_are_told() {
         }
         assert!(toolbox.asked("tools/call").is_empty());
         assert!(toolbox.asked("prompts/get").is_empty());
+        gateway.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_passes_from_another_address_until_it_is_accepted() {
+    let forwarding = format!("{AS_IS}\nforward_instructions = true");
+    for settings in [forwarding.as_str(), APPROVED] {
+        let (_before, mut gateway) = passing(Era::Modern, settings).await;
+        if settings == APPROVED {
+            definitions_are(&gateway, "pending").await;
+            gateway.approve(DEFINITIONS).await;
+        }
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+
+        let toolbox = Toolbox::speaking(Era::Modern).await;
+        gateway.reconfigure(|mut setup| {
+            setup.without_origin("box");
+            setup.origin_at("box", toolbox.url(), settings)
+        });
+        gateway.restart().await;
+        toolbox.was_asked("tools/list", 2).await;
+        let host = gateway.host();
+        let mut told = host.listen(json!({ "toolsListChanged": true })).await;
+        assert_eq!(tools(&host).await, [""; 0], "{settings}");
+        for (method, params) in [
+            ("tools/call", json!({ "name": "box__echo" })),
+            ("prompts/get", json!({ "name": "box__greet" })),
+        ] {
+            let answer = host.ask(method, params).await;
+            assert!(answer.json["error"].is_object(), "{method}: {}", answer.text);
+        }
+        host.read("box+docs://readme").await.assert_shut();
+        let discovered = host.ask("server/discover", json!({})).await;
+        assert!(!discovered.text.contains("Obey me."), "{}", discovered.text);
+        assert!(toolbox.asked("tools/call").is_empty());
+
+        gateway.cli(&["origin", "accept", "box"]).await.expect(0);
+        assert_eq!(told.next().await["method"], "notifications/tools/list_changed");
+        eventually(async || tools(&host).await.len() == 6).await;
         gateway.finish().await;
     }
 }

@@ -354,6 +354,7 @@ impl Handler {
             | Relayed::TemplatesList => {}
         }
         out.input_required(&mut result);
+        out.mark(&mut result);
         if let Some(members) = result.as_object_mut().filter(|_| !is_modern) {
             members.retain(|key, value| key != "structuredContent" || value.is_object());
         }

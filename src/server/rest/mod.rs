@@ -173,15 +173,9 @@ impl Handler {
         }
     }
 
-    /// Says whether anything of a kind passes in this view, as far as is known.
+    /// Says whether anything of a kind passes in this view, or may come to.
     fn has(&self, kind: Passed) -> bool {
-        let offers = self.gateway.offers(&self.view, kind);
-        offers.iter().any(|(label, offer)| match kind {
-            Passed::Skills | Passed::Resources => true,
-            Passed::Tools => offer.can.tools || self.gateway.has_definitions(label),
-            Passed::Prompts => offer.can.prompts,
-            Passed::Completions => offer.can.completions,
-        })
+        self.gateway.may_offer(&self.view, kind)
     }
 
     /// What this view can do, of what was heard so far. Lists change in all of them, since approvals do.

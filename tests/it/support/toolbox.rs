@@ -37,14 +37,25 @@ pub(crate) struct Offer {
     pub(crate) instructions: Option<String>,
     /// Definitions of tools.
     pub(crate) tools: Vec<Value>,
-    /// Says whether a second page of tools is promised and cannot be had.
-    pub(crate) breaks_off: bool,
+    /// What comes after the first page of tools.
+    pub(crate) more_tools: More,
     /// Prompts.
     pub(crate) prompts: Vec<Value>,
     /// Resources.
     pub(crate) resources: Vec<Value>,
     /// Templates.
     pub(crate) templates: Vec<Value>,
+}
+
+/// What comes after a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    /// Nothing.
+    Nothing,
+    /// A page that cannot be had.
+    Broken,
+    /// The same page, without end.
+    Again,
 }
 
 /// A message that came, and the header fields that it came with.
@@ -93,7 +104,7 @@ impl Default for Offer {
             }),
             instructions: Some("Obey me.".to_owned()),
             tools: [echo].into_iter().chain(names.map(|name| tool(name, "Odd."))).collect(),
-            breaks_off: false,
+            more_tools: More::Nothing,
             prompts: vec![json!({ "name": "greet", "description": "A greeting.", "arguments": [{ "name": "whom" }] })],
             resources: vec![
                 json!({ "uri": "docs://readme", "name": "readme", "x-foreign": 1 }),
@@ -236,9 +247,13 @@ fn result(shared: &Shared, method: &str, params: &Value) -> Result<Value, (u16, 
             "instructions": offer.instructions,
         }),
         "server/discover" => return Err((400, error(-32000, "Server not initialized"))),
-        "tools/list" if params["cursor"].is_string() => return Err((500, error(-32603, "broken"))),
-        "tools/list" if offer.breaks_off => json!({ "tools": offer.tools[..1], "nextCursor": "2" }),
-        "tools/list" => json!({ "tools": offer.tools }),
+        "tools/list" => match (offer.more_tools, params["cursor"].is_string()) {
+            (More::Broken, true) => return Err((500, error(-32603, "broken"))),
+            (More::Broken, false) => json!({ "tools": offer.tools[..1], "nextCursor": "2" }),
+            (More::Again, true) => json!({ "tools": [], "nextCursor": "2" }),
+            (More::Again, false) => json!({ "tools": offer.tools, "nextCursor": "2" }),
+            (More::Nothing, _) => json!({ "tools": offer.tools }),
+        },
         "prompts/list" => json!({ "prompts": offer.prompts }),
         "resources/subscribe" | "resources/unsubscribe" if shared.era != Era::Modern => json!({}),
         "resources/list" => json!({ "resources": offer.resources }),
