@@ -178,8 +178,7 @@ async fn open_sockets(config: &Config, gateway: &Gateway) -> Result<(Doors, [Joi
         gateway.clear_socket(socket.clone()).await.map_err(Box::new)?;
     }
     let (admin, hosts) = (admin::bind_socket(&admin, people)?, server::bind_socket(&hosts)?);
-    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
-    let doors = Doors::new(gateway, &config.server, &labels);
+    let doors = Doors::new(gateway, config);
     let shutdown = gateway.shutdown();
     let commands = shutdown.spawn(admin::serve_socket(admin, people, gateway.clone()));
     let bridges = shutdown.spawn(doors.clone().serve_socket(hosts));

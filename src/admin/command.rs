@@ -25,8 +25,10 @@ use crate::domain::Tally;
 use crate::gateway::AddressDecided;
 use crate::gateway::Approving;
 use crate::gateway::By;
+use crate::gateway::CatalogFormat;
 use crate::gateway::Gateway;
 use crate::gateway::Recall;
+use crate::gateway::View;
 use crate::gateway::Who;
 
 /// One thing that an operator asks for.
@@ -39,6 +41,13 @@ pub enum Command {
     Skills,
     /// The origins.
     Origins,
+    /// What hosts without the extension are told of the skills.
+    Catalog {
+        /// At one origin's address; without it, where all are one.
+        origin: Option<Label>,
+        /// How it is written.
+        format: CatalogFormat,
+    },
     /// Accept the address that a label now points to.
     OriginAccept {
         /// The label.
@@ -206,6 +215,7 @@ impl Command {
             Self::Health
             | Self::Skills
             | Self::Origins
+            | Self::Catalog { .. }
             | Self::Show { .. }
             | Self::Diff { .. }
             | Self::Cat { .. }
@@ -228,6 +238,7 @@ impl Command {
             Self::Health => health(gateway),
             Self::Skills => value(&gateway.skills().await),
             Self::Origins => value(&gateway.origins().await),
+            Self::Catalog { origin, format } => catalog(gateway, origin, format),
             Self::OriginAccept { label } => {
                 let AddressDecided { changed, votes } = gateway.accept_origin(&by(None), &label).await?;
                 value(&Accepted { label, changed, votes })
@@ -302,6 +313,17 @@ fn health(gateway: &Gateway) -> Result<Value, Failure> {
         )));
     }
     value(&summary)
+}
+
+fn catalog(gateway: &Gateway, origin: Option<Label>, format: CatalogFormat) -> Result<Value, Failure> {
+    let view = match origin {
+        Some(label) if gateway.catalog().origin(&label).is_none() => {
+            return Err(Failure::usage(format!("no origin has the label {label}")));
+        }
+        Some(label) => View::Origin(label),
+        None => View::Merged,
+    };
+    value(&gateway.catalog_text(&view, format))
 }
 
 async fn verify(gateway: &Gateway, lines: &Lines) -> Result<Value, Failure> {

@@ -17,6 +17,7 @@ use crate::domain::Label;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::domain::Timestamp;
+use crate::gateway::CatalogFormat;
 use crate::gateway::parse_skill;
 
 /// A verifying, caching gateway between AI hosts and MCP servers that publish Agent Skills.
@@ -62,6 +63,15 @@ pub(super) enum Verb {
     },
     /// List the origins.
     Origins,
+    /// Print what hosts that do not speak the extension are told of the skills.
+    Catalog {
+        /// At this origin's own address.
+        #[arg(long, value_name = "LABEL")]
+        origin: Option<Label>,
+        /// As models are given it, for programs, or for people.
+        #[arg(long, default_value = "xml", value_parser = catalog_format, value_name = "xml|json|md")]
+        format: CatalogFormat,
+    },
     /// Decide about an origin.
     Origin {
         /// What.
@@ -232,4 +242,13 @@ impl FromStr for When {
 
 pub(super) fn duration(text: &str) -> Result<Duration, humantime::DurationError> {
     humantime::parse_duration(text)
+}
+
+fn catalog_format(word: &str) -> Result<CatalogFormat, String> {
+    match word {
+        "xml" => Ok(CatalogFormat::Xml),
+        "json" => Ok(CatalogFormat::Json),
+        "md" => Ok(CatalogFormat::Md),
+        _ => Err("it is xml, json or md".to_owned()),
+    }
 }

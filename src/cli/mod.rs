@@ -31,6 +31,7 @@ use crate::admin::TokenAct;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::Label;
+use crate::gateway::CatalogFormat;
 use crate::gateway::Mode;
 use crate::gateway::WitnessOptions;
 use crate::telemetry;
@@ -146,6 +147,10 @@ async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, F
             output.skills(&skills)
         }
         Verb::Origins => output.origins(&ask.value(&Command::Origins).await?),
+        Verb::Catalog { origin, format } => {
+            let format = if output.is_json() { CatalogFormat::Json } else { format };
+            output.catalog(&ask.value(&Command::Catalog { origin, format }).await?)
+        }
         Verb::Origin { act } => decide_origin(ask, output, act).await,
         Verb::Show { skill } => output.details(&ask.value(&Command::Show { skill: skill.0 }).await?),
         Verb::Diff { skill } => output.diff(&ask.value(&Command::Diff { skill: skill.0 }).await?),

@@ -181,6 +181,13 @@ impl Output {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// What lists the skills, as it is.
+    pub(super) fn catalog(&self, value: &Value) -> Printed {
+        let nothing = if self.json { "[]" } else { "" };
+        let text = value.as_str().unwrap_or(nothing);
+        write(format!("{text}\n").as_bytes()).map(|()| ExitCode::SUCCESS)
+    }
+
     pub(super) fn accepted(&self, value: &Value) -> Printed {
         self.print(value, |Accepted { label, changed, votes }: Accepted| {
             if let Some(tally) = votes {

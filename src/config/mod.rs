@@ -27,8 +27,8 @@ pub use people::{People, Person, PersonName};
 pub use problem::{Invalid, Problem};
 pub use secret::Secret;
 pub use shape::{
-    Address, Admin, Auth, Config, HostName, Level, Log, LogFormat, OriginConfig, Pass, PassTools, Passed, Program,
-    Repair, Server, SocketFor, Store, TlsFiles, WebOrigin,
+    Address, Admin, Auth, Bridge, BridgeFor, BridgedText, Config, HostName, Level, Log, LogFormat, OriginConfig, Pass,
+    PassTools, Passed, Program, Repair, Server, SocketFor, Store, TlsFiles, WebOrigin,
 };
 
 #[cfg(test)]

@@ -19,6 +19,9 @@ use super::problem::Invalid;
 use super::problem::Problem;
 use super::shape::Admin;
 use super::shape::Auth;
+use super::shape::Bridge;
+use super::shape::BridgeFor;
+use super::shape::BridgedText;
 use super::shape::Config;
 use super::shape::HostName;
 use super::shape::Level;
@@ -161,6 +164,7 @@ fn config(root: &Section<'_>, sources: &Sources<'_>) -> Config {
     Config {
         store: root.table("store", |section| store(section, sources)),
         audit: root.table("audit", audit),
+        bridge: root.table("bridge", bridge),
         log: root.table("log", log),
         limits: root.table("limits", limits),
         origins: origins.into_iter().flatten().collect(),
@@ -198,6 +202,25 @@ fn server(section: &Section<'_>, sources: &Sources<'_>) -> Server {
         section.problem("listen", text);
     }
     server
+}
+
+/// `[bridge]`.
+fn bridge(section: &Section<'_>) -> Bridge {
+    let hosts = [
+        ("auto", BridgeFor::Others),
+        ("on", BridgeFor::All),
+        ("off", BridgeFor::None),
+    ];
+    let texts = [("body", BridgedText::Body), ("file", BridgedText::File)];
+    let standard = Bridge::default();
+    Bridge {
+        offer: section.read("offer", value::word(&hosts)).unwrap_or(standard.offer),
+        catalog_tokens: section
+            .read("catalog_tokens", value::count(100))
+            .unwrap_or(standard.catalog_tokens),
+        dedupe: section.read("dedupe", value::flag).unwrap_or(standard.dedupe),
+        text: section.read("text", value::word(&texts)).unwrap_or(standard.text),
+    }
 }
 
 /// `server.tls`, of which both files are needed.

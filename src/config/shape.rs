@@ -39,6 +39,8 @@ pub struct Config {
     pub people: People,
     /// `[audit]`: the log towards others, and the record of who received what.
     pub audit: Audit,
+    /// `[bridge]`: skills for hosts without the extension.
+    pub bridge: Bridge,
     /// `[log]`: log lines.
     pub log: Log,
     /// `[limits]`: bounds on what outsiders can make grow.
@@ -93,6 +95,50 @@ pub struct Admin {
     pub socket: SocketFor,
     /// Where the socket is, as an absolute path; without it, `admin.sock` in the data folder.
     pub socket_path: Option<PathBuf>,
+}
+
+/// `[bridge]`: skills as tools and prompts, for hosts that do not speak the extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bridge {
+    /// Which hosts are offered it.
+    pub offer: BridgeFor,
+    /// About how many tokens the list of skills may take, at four bytes a token.
+    pub catalog_tokens: usize,
+    /// Whether a skill that a conversation has already is not given to it again.
+    pub dedupe: bool,
+    /// What a model is given of a skill.
+    pub text: BridgedText,
+}
+
+impl Default for Bridge {
+    fn default() -> Self {
+        Self {
+            offer: BridgeFor::Others,
+            catalog_tokens: 4_000,
+            dedupe: true,
+            text: BridgedText::Body,
+        }
+    }
+}
+
+/// Which hosts are offered the bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum BridgeFor {
+    /// Those that do not say that they speak the extension.
+    Others,
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+/// What a model is given of a skill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum BridgedText {
+    /// What follows its frontmatter.
+    Body,
+    /// The whole file.
+    File,
 }
 
 /// Whose commands the socket takes.

@@ -21,6 +21,7 @@ impl Config {
             rules,
             people,
             audit,
+            bridge,
             log,
             limits,
             origins,
@@ -33,6 +34,7 @@ impl Config {
             ("rule".to_owned(), digest(rules)),
             ("person".to_owned(), digest(people)),
             ("audit".to_owned(), digest(audit)),
+            ("bridge".to_owned(), digest(bridge)),
             ("log".to_owned(), digest(log)),
             ("limits".to_owned(), digest(limits)),
         ]);

@@ -87,6 +87,14 @@ pub enum Method {
     Read,
     /// One directory (`resources/directory/read`).
     Directory,
+    /// What lists the skills for hosts without the extension, in their instructions, tools or prompts.
+    Catalog,
+    /// A skill, loaded by a tool.
+    LoadSkill,
+    /// A file of one, read by a tool.
+    ReadSkillFile,
+    /// A skill, or a file of one, as a prompt.
+    Prompt,
 }
 
 /// Where a file came from.
@@ -278,6 +286,10 @@ impl fmt::Display for Method {
             Self::Get => "get",
             Self::Read => "read",
             Self::Directory => "directory",
+            Self::Catalog => "catalog",
+            Self::LoadSkill => "load-skill",
+            Self::ReadSkillFile => "read-skill-file",
+            Self::Prompt => "prompt",
         })
     }
 }

@@ -30,6 +30,8 @@ pub struct Change {
     pub prompts: bool,
     /// Resources and templates, skills' among them.
     pub resources: bool,
+    /// Skills, which some hosts see as tools and prompts.
+    pub skills: bool,
     /// One resource that passes, as its origin names it, whose content is another.
     pub updated: Option<String>,
 }
@@ -42,6 +44,7 @@ impl Change {
             tools: false,
             prompts: false,
             resources: false,
+            skills: false,
             updated: Some(uri),
         }
     }
@@ -92,11 +95,13 @@ impl Inner {
         let is_moved = |part: Option<&OriginCatalog>| part.is_some_and(OriginCatalog::is_moved);
         let has_moved = is_moved(before) != is_moved(after);
         let definitions = |part: Option<&OriginCatalog>| part.and_then(|part| part.definitions().cloned());
+        let skills = !all_shown(before, now).eq(all_shown(after, now));
         self.tell(Change {
             label: label.clone(),
             tools: has_moved || shown(definitions(before).as_ref(), now).ne(shown(definitions(after).as_ref(), now)),
             prompts: has_moved,
-            resources: has_moved || !all_shown(before, now).eq(all_shown(after, now)),
+            resources: has_moved || skills,
+            skills,
             updated: None,
         });
     }

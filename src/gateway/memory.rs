@@ -7,6 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use serde::Deserialize;
 
 use crate::domain::Digest;
 use crate::domain::Form;
@@ -56,10 +57,28 @@ impl EncodedFile {
         self.is_own
     }
 
+    /// What is in it, taken out of its encoding again.
+    pub(super) fn content(&self) -> Content {
+        let json = [&b"{"[..], &self.members, b"}"].concat();
+        serde_json::from_slice(&json).unwrap_or_default()
+    }
+
     /// The members `mimeType` and `text` or `blob` of a `contents` item, as JSON without its braces.
     pub fn members(&self) -> &Bytes {
         &self.members
     }
+}
+
+/// What is in a verified file, for answers that are not the extension's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Content {
+    /// What its origin calls its type.
+    pub mime_type: Option<String>,
+    /// Its text, if it came as text.
+    pub text: Option<String>,
+    /// Its bytes in base64, if it did not.
+    pub blob: Option<String>,
 }
 
 /// A file of one set of one skill. Equal bytes of two skills, or of two sets, are two entries: each was verified against its

@@ -7,6 +7,7 @@
 //! Start reading at [`Gateway`], then `obtain` for the life of a read and `ledger` for the life of a decision.
 
 mod behind;
+mod bridge;
 mod caller;
 mod catalog;
 mod changes;
@@ -79,6 +80,13 @@ use crate::upstream;
 use crate::upstream::Upstream;
 
 use behind::Behind;
+pub use bridge::Bridged;
+pub use bridge::CatalogFormat;
+pub use bridge::CatalogText;
+pub use bridge::Named;
+pub use bridge::file_text;
+pub use bridge::loaded_before;
+pub use bridge::skill_text;
 pub use caller::Caller;
 pub use caller::is_called;
 pub use catalog::Catalog;
@@ -103,6 +111,7 @@ pub use ledger::By;
 use ledger::Ledger;
 pub use ledger::Who;
 pub use locks::Locked;
+pub use memory::Content;
 pub use memory::EncodedFile;
 use memory::Memory;
 use obtain::Flight;

@@ -282,6 +282,7 @@ impl Inner {
             tools: shown_tools(before) != shown_tools(after),
             prompts: before.prompts != after.prompts,
             resources: before.resources != after.resources || before.templates != after.templates,
+            skills: false,
             updated: None,
         });
     }

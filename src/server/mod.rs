@@ -34,6 +34,7 @@ use axum::routing::any;
 use http::StatusCode;
 use tokio::net::UnixListener;
 
+use crate::config::Config;
 use crate::config::Server;
 use crate::domain::Label;
 use crate::gateway::Caller;
@@ -69,14 +70,16 @@ struct Shared {
 
 impl Doors {
     /// Doors to all origins, and to each one alone.
-    pub fn new(gateway: &Gateway, config: &Server, labels: &[Label]) -> Self {
-        let views = labels.iter().cloned().map(View::Origin).chain([View::Merged]);
+    pub fn new(gateway: &Gateway, config: &Config) -> Self {
+        let labels = config.origins.iter().map(|origin| origin.label.clone());
+        let views = labels.map(View::Origin).chain([View::Merged]);
+        let rest = |view: View| (view.clone(), Rest::new(gateway, view, config.bridge));
         Self(Arc::new(Shared {
             lane: Lane::new(gateway.clone()),
             gateway: gateway.clone(),
-            guard: Arc::new(Guard::new(gateway.clone(), config)),
+            guard: Arc::new(Guard::new(gateway.clone(), &config.server)),
             sessions: Arc::new(Sessions::new(gateway.limits(), gateway.shutdown().clone())),
-            rest: views.map(|view| (view.clone(), Rest::new(gateway, view))).collect(),
+            rest: views.map(rest).collect(),
         }))
     }
 

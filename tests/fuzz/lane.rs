@@ -161,6 +161,5 @@ async fn open(folder: &Path) -> Router {
         reviewed: None,
     };
     gateway.approve(&by, &key, wanted).await.expect("it is approved");
-    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
-    server::Doors::new(&gateway, &config.server, &labels).router(&config.server, Router::new())
+    server::Doors::new(&gateway, &config).router(&config.server, Router::new())
 }

@@ -143,7 +143,7 @@ fn the_readme_tells_the_defaults_that_hold() {
         );
         compared += 1;
     }
-    assert_eq!(compared, 51, "defaults read from the README");
+    assert_eq!(compared, 55, "defaults read from the README");
 }
 
 /// The configuration with what holds where `[policy]` says nothing written out.

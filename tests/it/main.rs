@@ -3,6 +3,7 @@
 
 mod approves;
 mod audits;
+mod bridges;
 mod config;
 mod connects;
 mod crashes;

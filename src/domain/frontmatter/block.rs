@@ -49,6 +49,23 @@ pub(super) fn find(file: &[u8]) -> Result<&str, FrontmatterMismatch> {
     Err(FrontmatterMismatch::NotClosed)
 }
 
+/// What follows the block of `text`, without the blank lines before and after it; all of it where there is no block.
+pub(super) fn body(text: &str) -> &str {
+    let whole = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = whole.split_inclusive('\n');
+    let Some(opening) = lines.next().filter(|line| is_fence(line.as_bytes())) else {
+        return whole.trim();
+    };
+    let mut end = opening.len();
+    for line in lines {
+        end += line.len();
+        if is_fence(line.as_bytes()) {
+            return whole.get(end..).unwrap_or_default().trim();
+        }
+    }
+    whole.trim()
+}
+
 /// Bytes of `---` and of `...`.
 const MARKER_BYTES: usize = 3;
 

@@ -122,6 +122,11 @@ pub fn read(file: &[u8]) -> Result<Json, FrontmatterMismatch> {
     json::json(&yaml::parse(block::find(file)?)?.root)
 }
 
+/// What follows the frontmatter of `file`, without the blank lines around it; the whole text where there is none.
+pub fn body(file: &str) -> &str {
+    block::body(file)
+}
+
 /// The core reading without tolerances; a merge key has no one reading, and is refused.
 fn strictly(document: &Document, entry: &Json) -> Result<FrontmatterMatch, FrontmatterMismatch> {
     if let Some(line) = document.merge_key {

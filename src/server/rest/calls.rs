@@ -364,7 +364,7 @@ impl Handler {
 
 impl Host<'_> {
     /// Refuses a request whose header names another thing than its body (base protocol §8.3).
-    fn named_in_header(&self, method: Relayed, params: &Map<String, Value>) -> Result<(), Refusal> {
+    pub(super) fn named_in_header(&self, method: Relayed, params: &Map<String, Value>) -> Result<(), Refusal> {
         let member = match method {
             Relayed::ToolsCall | Relayed::PromptsGet => "name",
             Relayed::ResourcesRead => "uri",
@@ -445,7 +445,7 @@ fn kind_of(result: &Value) -> Kind {
 }
 
 /// A member that has to be a string.
-fn text(params: &Map<String, Value>, member: &str) -> Result<String, Refusal> {
+pub(super) fn text(params: &Map<String, Value>, member: &str) -> Result<String, Refusal> {
     let value = params.get(member).and_then(Value::as_str);
     value
         .map(str::to_owned)

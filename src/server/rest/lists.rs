@@ -1,11 +1,14 @@
 //! Listings of what passes, from what the gateway last heard: no origin is waited for.
 
+use std::collections::HashSet;
+
 use rmcp::model::Resource;
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 
 use super::Handler;
+use super::calls::Host;
 use super::refusal::Refusal;
 use super::relayed::Relayed;
 use crate::config::Passed;
@@ -22,10 +25,10 @@ struct Page {
 
 impl Handler {
     /// The answer to a listing method.
-    pub(super) async fn list(&self, method: Relayed, params: &Value, is_modern: bool) -> Result<Value, Refusal> {
+    pub(super) async fn list(&self, method: Relayed, params: &Value, host: &Host<'_>) -> Result<Value, Refusal> {
         let (member, items) = match method {
-            Relayed::ToolsList => ("tools", self.tools(is_modern).await?),
-            Relayed::PromptsList => ("prompts", self.prompts()?),
+            Relayed::ToolsList => ("tools", self.tools(host).await?),
+            Relayed::PromptsList => ("prompts", self.prompts(host).await?),
             Relayed::TemplatesList => ("resourceTemplates", self.templates()),
             Relayed::ResourcesList
             | Relayed::ToolsCall
@@ -47,13 +50,17 @@ impl Handler {
         Ok(Value::Object(result))
     }
 
-    /// The tools that hosts are given: those of each origin in its order, origins by label.
-    async fn tools(&self, is_modern: bool) -> Result<Vec<Value>, Refusal> {
-        if !self.has(Passed::Tools) {
+    /// The tools that hosts are given: the bridge's, then those of each origin in its order, origins by label.
+    async fn tools(&self, host: &Host<'_>) -> Result<Vec<Value>, Refusal> {
+        let mut all = if self.bridges(host) {
+            self.bridge_tools(host).await?
+        } else if self.has(Passed::Tools) {
+            Vec::new()
+        } else {
             return Err(Refusal::NoMethod("tools/list"));
-        }
+        };
+        let own = names_of(&all);
         let catalog = self.gateway.catalog();
-        let mut all = Vec::new();
         for (label, _) in self.gateway.offers(&self.view, Passed::Tools) {
             let Ok(tools) = self.gateway.tools(&label).await else {
                 continue;
@@ -61,22 +68,28 @@ impl Handler {
             let out = self.gateway.outward(&catalog, &self.view, &label);
             let tool = |tool| {
                 let tool = out.tool(as_value(tool));
-                if is_modern { tool } else { of_legacy(tool) }
+                if host.is_modern { tool } else { of_legacy(tool) }
             };
-            all.extend(tools.iter().map(|of| tool(&of.definition)));
+            let passing = tools.iter().map(|of| tool(&of.definition));
+            all.extend(passing.filter(|tool| !self.bridge.hides(&own, tool)));
         }
         Ok(all)
     }
 
-    fn prompts(&self) -> Result<Vec<Value>, Refusal> {
-        if !self.has(Passed::Prompts) {
+    async fn prompts(&self, host: &Host<'_>) -> Result<Vec<Value>, Refusal> {
+        let mut all = if self.bridges(host) {
+            self.bridge_prompts(host).await?
+        } else if self.has(Passed::Prompts) {
+            Vec::new()
+        } else {
             return Err(Refusal::NoMethod("prompts/list"));
-        }
+        };
+        let own = names_of(&all);
         let catalog = self.gateway.catalog();
-        let mut all = Vec::new();
         for (label, offer) in self.gateway.offers(&self.view, Passed::Prompts) {
             let out = self.gateway.outward(&catalog, &self.view, &label);
-            all.extend(offer.prompts.iter().map(|prompt| out.prompt(prompt.clone())));
+            let passing = offer.prompts.iter().map(|prompt| out.prompt(prompt.clone()));
+            all.extend(passing.filter(|prompt| !self.bridge.hides(&own, prompt)));
         }
         Ok(all)
     }
@@ -127,6 +140,11 @@ impl Handler {
                 .with_size(own.size),
         )
     }
+}
+
+fn names_of(items: &[Value]) -> HashSet<String> {
+    let names = items.iter().filter_map(|item| item["name"].as_str());
+    names.map(str::to_owned).collect()
 }
 
 /// Before 2026-07-28, what a tool gives is an object or has no schema (base protocol §25).

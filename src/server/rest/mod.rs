@@ -5,6 +5,7 @@
 //! completions of the origins of which they pass. Nothing of a skill leaves through it. Refusals become JSON-RPC errors in
 //! `refusal` alone.
 
+mod bridge;
 mod calls;
 mod lists;
 mod notices;
@@ -23,10 +24,13 @@ use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
+use rmcp::model::ClientCapabilities;
 use rmcp::model::CustomRequest;
 use rmcp::model::CustomResult;
 use rmcp::model::DiscoverResult;
 use rmcp::model::Implementation;
+use rmcp::model::InitializeRequestParams;
+use rmcp::model::InitializeResult;
 use rmcp::model::ProtocolVersion;
 use rmcp::model::ServerCapabilities;
 use rmcp::model::ServerConfig;
@@ -46,6 +50,7 @@ use tower::ServiceExt as _;
 
 use super::lane::TTL;
 use super::sessions::Door;
+use crate::config::Bridge;
 use crate::config::Passed;
 use crate::gateway::Gateway;
 use crate::gateway::View;
@@ -92,12 +97,16 @@ pub(super) struct Handler {
     level: Mutex<usize>,
     /// What a host of before 2026-07-28 watches.
     watched: Watched,
+    /// The bridge for hosts without the extension.
+    bridge: Arc<bridge::Shared>,
+    /// What tells one session from the others.
+    session: u128,
 }
 
 impl Rest {
     /// Makes the service of a view.
-    pub(super) fn new(gateway: &Gateway, view: View) -> Self {
-        let handler = Arc::new(Handler::new(gateway.clone(), view));
+    pub(super) fn new(gateway: &Gateway, view: View, bridge: Bridge) -> Self {
+        let handler = Arc::new(Handler::new(gateway.clone(), view, bridge));
         let request_bytes = gateway.limits().request_bytes;
         let config = config(request_bytes)
             .with_legacy_session_mode(false)
@@ -152,13 +161,15 @@ async fn send<M: SessionManager>(service: StreamableHttpService<Handler, M>, req
 }
 
 impl Handler {
-    fn new(gateway: Gateway, view: View) -> Self {
+    fn new(gateway: Gateway, view: View, bridge: Bridge) -> Self {
         Self {
             gateway,
             view,
             parking: Parking::default(),
             level: Mutex::default(),
             watched: Watched::default(),
+            bridge: Arc::new(bridge::Shared::new(bridge)),
+            session: rand::random(),
         }
     }
 
@@ -170,7 +181,14 @@ impl Handler {
             parking: self.parking.clone(),
             level: Mutex::default(),
             watched: Watched::default(),
+            bridge: Arc::clone(&self.bridge),
+            session: rand::random(),
         }
+    }
+
+    /// Says whether a host is offered the bridge.
+    fn bridges(&self, host: &Host<'_>) -> bool {
+        self.bridge.is_for(host.context.client_capabilities().as_ref())
     }
 
     /// Says whether anything of a kind passes in this view, or may come to.
@@ -179,7 +197,7 @@ impl Handler {
     }
 
     /// What this view can do, of what was heard so far. Lists change in all of them, since approvals do.
-    fn capabilities(&self) -> ServerCapabilities {
+    fn capabilities(&self, is_bridged: bool) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::builder()
             .enable_resources()
             .enable_resources_list_changed()
@@ -188,21 +206,21 @@ impl Handler {
         if let Some(resources) = capabilities.resources.as_mut().filter(|_| self.can_watch()) {
             resources.subscribe = Some(true);
         }
-        if self.has(Passed::Tools) {
+        if is_bridged || self.has(Passed::Tools) {
             capabilities.tools = Some(rmcp::model::ToolsCapability::default());
             capabilities
                 .tools
                 .iter_mut()
                 .for_each(|tools| tools.list_changed = Some(true));
         }
-        if self.has(Passed::Prompts) {
+        if is_bridged || self.has(Passed::Prompts) {
             capabilities.prompts = Some(rmcp::model::PromptsCapability::default());
             capabilities
                 .prompts
                 .iter_mut()
                 .for_each(|prompts| prompts.list_changed = Some(true));
         }
-        if self.has(Passed::Completions) {
+        if is_bridged || self.has(Passed::Completions) {
             capabilities.completions = Some(rmcp::model::JsonObject::default());
         }
         if self.has_log() {
@@ -236,9 +254,14 @@ impl Handler {
     }
 
     async fn answer(&self, method: Relayed, params: Value, host: &Host<'_>) -> Result<Value, Refusal> {
+        if self.bridges(host)
+            && let Some(answer) = self.bridge_answer(method, &params, host).await?
+        {
+            return Ok(answer);
+        }
         match method {
             Relayed::ToolsList | Relayed::PromptsList | Relayed::ResourcesList | Relayed::TemplatesList => {
-                let mut listed = self.list(method, &params, host.is_modern).await?;
+                let mut listed = self.list(method, &params, host).await?;
                 if host.is_modern {
                     listed["ttlMs"] = json!(TTL);
                     listed["cacheScope"] = json!("private");
@@ -294,20 +317,58 @@ fn in_era(mut result: Value, method: Relayed, is_modern: bool) -> Value {
     result
 }
 
-impl ServerHandler for Handler {
-    fn get_info(&self) -> ServerConfig {
+impl Handler {
+    fn info(&self, is_bridged: bool) -> ServerConfig {
         let us = Implementation::new("portcullis", env!("CARGO_PKG_VERSION"));
-        let mut info = ServerConfig::new(self.capabilities()).with_server_info(us);
+        let mut info = ServerConfig::new(self.capabilities(is_bridged)).with_server_info(us);
         info.instructions = self.gateway.instructions(&self.view);
         info
     }
 
+    /// What a host is told of who answers, with the skills that it cannot ask for by the extension's methods.
+    async fn info_for(
+        &self,
+        capabilities: Option<&ClientCapabilities>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ServerConfig, ErrorData> {
+        let is_bridged = self.bridge.is_for(capabilities);
+        let mut info = self.info(is_bridged);
+        if is_bridged {
+            let listed = self.bridge_instructions(context).await;
+            let listed = listed.map_err(|refusal| refusal.error(false, is_modern(context)))?;
+            let both = [listed, info.instructions].into_iter().flatten().collect::<Vec<_>>();
+            info.instructions = (!both.is_empty()).then(|| both.join("\n\n"));
+        }
+        Ok(info)
+    }
+}
+
+impl ServerHandler for Handler {
+    /// The most that any host is told.
+    fn get_info(&self) -> ServerConfig {
+        self.info(self.bridge.is_on())
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut agreed = self.negotiate_initialize(&request)?;
+        let told = self.info_for(Some(&request.capabilities), &context).await?;
+        agreed.capabilities = told.capabilities;
+        agreed.instructions = told.instructions;
+        Ok(agreed)
+    }
+
     /// Names the revisions that go without a handshake and no others: whoever picked another would have to begin anew
     /// (base protocol §5). `initialize` still agrees on the older ones.
-    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let told = self.info_for(context.client_capabilities().as_ref(), &context).await?;
         Ok(DiscoverResult::from_server_info(
             vec![ProtocolVersion::V_2026_07_28],
-            self.get_info(),
+            told,
         ))
     }
 

@@ -40,6 +40,8 @@ struct Changed {
     tools: bool,
     prompts: bool,
     resources: bool,
+    /// Skills, which hosts that are bridged see as tools and prompts.
+    skills: bool,
     /// Resources that pass, as their origins name them.
     updated: HashSet<(Label, String)>,
 }
@@ -61,6 +63,7 @@ impl Changed {
             tools: true,
             prompts: true,
             resources: true,
+            skills: true,
             updated: HashSet::new(),
         }
     }
@@ -69,10 +72,21 @@ impl Changed {
         self.tools |= other.tools;
         self.prompts |= other.prompts;
         self.resources |= other.resources;
+        self.skills |= other.skills;
         self.updated.extend(other.updated);
         if self.updated.len() > MAX_UPDATED {
             self.updated.clear();
             self.resources = true;
+        }
+    }
+
+    /// What it is for a host that sees skills as tools and prompts, if this one does.
+    fn seen(self, is_bridged: bool) -> Self {
+        let bridged = is_bridged && self.skills;
+        Self {
+            tools: self.tools || bridged,
+            prompts: self.prompts || bridged,
+            ..self
         }
     }
 
@@ -88,6 +102,7 @@ impl From<Change> for Changed {
             tools: change.tools,
             prompts: change.prompts,
             resources: change.resources,
+            skills: change.skills,
             updated: change.updated.into_iter().map(|uri| (label.clone(), uri)).collect(),
         }
     }
@@ -175,13 +190,17 @@ impl Handler {
             }
         }
         let wants = |asked: Option<bool>| asked == Some(true);
+        let capabilities = subscription.request_context().client_capabilities();
+        let is_bridged = self.bridge.is_for(capabilities.as_ref());
         loop {
             let changed = tokio::select! {
                 changed = next(&mut changes, &self.view) => changed,
                 () = subscription.cancelled() => return,
                 () = self.gateway.shutdown().begun() => return,
             };
-            let Some(changed) = changed else { return };
+            let Some(changed) = changed.map(|changed| changed.seen(is_bridged)) else {
+                return;
+            };
             let told = async {
                 if changed.tools && wants(accepted.tools_list_changed) {
                     sink.notify_tool_list_changed().await?;
@@ -208,6 +227,8 @@ impl Handler {
         let (mut changes, view, watched) = (self.gateway.changes(), self.view.clone(), self.watched.clone());
         let shutdown = self.gateway.shutdown().clone();
         let end = shutdown.clone();
+        let host = peer.peer_info();
+        let is_bridged = self.bridge.is_for(host.as_ref().map(|host| &host.capabilities));
         drop(shutdown.spawn(async move {
             loop {
                 let changed = tokio::select! {
@@ -217,6 +238,7 @@ impl Handler {
                 let Some(changed) = changed.filter(|_| !peer.is_transport_closed()) else {
                     return;
                 };
+                let changed = changed.seen(is_bridged);
                 let told = async {
                     if changed.tools {
                         peer.notify_tool_list_changed().await?;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::domain::Label;
 use crate::gateway::Said;
+use crate::gateway::Unrecorded;
 use crate::gateway::Unserved;
 use crate::server::lane::reason_word;
 
@@ -37,6 +38,8 @@ pub(super) enum Refusal {
     Origin(Label, Unserved),
     /// The origin answered with an error.
     Said(Label, Said),
+    /// The answer cannot be put on the record, and is not given.
+    Unrecorded,
     /// The host took the request back; nobody reads this.
     Cancelled,
 }
@@ -88,6 +91,7 @@ impl Refusal {
             Self::Origin(label, Unserved::OriginDown) => internal(&format!("{label} cannot be reached"), Some(&label)),
             Self::Origin(label, _) => internal(&format!("{label} gave no usable answer"), Some(&label)),
             Self::Said(label, said) => of_origin(&label, said, not_found),
+            Self::Unrecorded => internal(&Unrecorded.to_string(), None),
             Self::Cancelled => internal("cancelled", None),
         }
     }

@@ -151,8 +151,7 @@ async fn capabilities_are_the_same_in_both_eras_and_what_they_promise_is_kept() 
     // deviations 37 and 39.
     let (origin, gateway) = approved().await;
     let discovered = gateway.host().ask("server/discover", json!({})).await;
-    let hello =
-        json!({ "protocolVersion": client::LEGACY, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    let hello = client::hello(client::LEGACY);
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
     let request = client::http()
         .post(gateway.mcp())

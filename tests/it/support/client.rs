@@ -56,6 +56,7 @@ pub(crate) struct Host {
     client: reqwest::Client,
     url: String,
     version: &'static str,
+    capabilities: Value,
     session: Option<String>,
     token: Option<String>,
     ids: AtomicU64,
@@ -119,14 +120,19 @@ async fn try_to_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer
 
 /// What a handshake asks for.
 pub(crate) fn hello(version: &str) -> Value {
-    json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "host", "version": "1" } })
+    json!({ "protocolVersion": version, "capabilities": speaking(), "clientInfo": { "name": "host", "version": "1" } })
+}
+
+/// What a host can do that speaks the extension.
+fn speaking() -> Value {
+    json!({ "extensions": { "io.modelcontextprotocol/skills": {} } })
 }
 
 /// The metadata of a modern request.
 pub(crate) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": speaking(),
         "io.modelcontextprotocol/clientInfo": { "name": "host", "version": "1" },
     })
 }
@@ -138,10 +144,17 @@ impl Host {
             client: http(),
             url: url.to_owned(),
             version: MODERN,
+            capabilities: speaking(),
             session: None,
             token: None,
             ids: AtomicU64::new(1),
         }
+    }
+
+    /// The same host as one that knows nothing of the extension; said before its handshake.
+    pub(crate) fn without_extension(mut self) -> Self {
+        self.capabilities = json!({});
+        self
     }
 
     /// A legacy host, after its handshake.
@@ -153,7 +166,9 @@ impl Host {
     pub(crate) async fn shaking_hands(mut self, version: &'static str) -> Self {
         self.version = version;
         let mut host = self;
-        let answer = host.ask("initialize", hello(version)).await;
+        let mut hello = hello(version);
+        hello["capabilities"] = host.capabilities.clone();
+        let answer = host.ask("initialize", hello).await;
         let skills = &answer.result()["capabilities"]["extensions"]["io.modelcontextprotocol/skills"];
         assert!(
             skills.is_object(),
@@ -237,7 +252,7 @@ impl Host {
 
     async fn try_to_ask(&self, method: &str, mut params: Value) -> reqwest::Result<Answer> {
         if self.is_modern() {
-            let mut meta = meta();
+            let mut meta = self.meta();
             let added = params["_meta"].take();
             for (key, value) in added.as_object().into_iter().flatten() {
                 meta[key] = value.clone();
@@ -255,9 +270,15 @@ impl Host {
         Ok(answer)
     }
 
+    fn meta(&self) -> Value {
+        let mut meta = meta();
+        meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+        meta
+    }
+
     /// Listens for notices; the first message, which acknowledges that, has come.
     pub(crate) async fn listen(&self, wanted: Value) -> Told {
-        let params = json!({ "notifications": wanted, "_meta": meta() });
+        let params = json!({ "notifications": wanted, "_meta": self.meta() });
         let message =
             json!({ "jsonrpc": "2.0", "id": "listening", "method": "subscriptions/listen", "params": params });
         let response = self.request("subscriptions/listen", &message).send().await.unwrap();
