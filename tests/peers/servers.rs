@@ -6,6 +6,8 @@ use crate::installed::Script;
 use crate::installed::free_port;
 use crate::pinned::Package;
 use crate::rust_sdk;
+use crate::support::gateway::Gateway;
+use crate::support::gateway::Setup;
 use crate::tree;
 
 /// A server.
@@ -92,6 +94,21 @@ impl Server {
             package,
             settings: "",
             script,
+        }
+    }
+
+    /// Starts it, and a gateway before it, where its skills are approved, but for one.
+    pub(crate) async fn start_behind_a_gateway(&self, installed: &Installed) -> (Up, Gateway) {
+        let up = self.start(installed).await;
+        let setup = Setup::new().origin_at(self.name, &up.url, self.settings);
+        let gateway = setup.start().await;
+        self.approve(&gateway).await;
+        (up, gateway)
+    }
+
+    async fn approve(&self, gateway: &Gateway) {
+        for skill in tree::APPROVED {
+            gateway.approve(&format!("{}/{skill}", self.name)).await;
         }
     }
 

@@ -10,7 +10,6 @@ use crate::results;
 use crate::servers::SERVERS;
 use crate::support::disk;
 use crate::support::gateway::Gateway;
-use crate::support::gateway::Setup;
 use crate::tree;
 
 /// The hosts that can start one.
@@ -30,14 +29,7 @@ const STARTING: [&str; 9] = [
 async fn a_host_that_starts_a_command_sees_what_it_would_see_over_http() {
     let installed = Installed::find();
     let server = &SERVERS[0];
-    let up = server.start(&installed).await;
-    let gateway = Setup::new()
-        .origin_at(server.name, &up.url, server.settings)
-        .start()
-        .await;
-    for skill in tree::APPROVED {
-        gateway.approve(&format!("{}/{skill}", server.name)).await;
-    }
+    let (_up, gateway) = server.start_behind_a_gateway(&installed).await;
     let (command, root) = (command(&gateway), format!("skill://{}/", server.name));
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for host in HOSTS.iter().filter(|host| STARTING.contains(&host.name)) {

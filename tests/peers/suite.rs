@@ -17,7 +17,6 @@ use crate::support::client::LEGACY;
 use crate::support::client::MODERN;
 use crate::support::eventually;
 use crate::support::gateway::Setup;
-use crate::tree;
 
 /// The suite.
 pub(crate) const SUITE: Package = Package::Npm("@modelcontextprotocol/conformance");
@@ -47,14 +46,7 @@ struct Found {
 async fn the_suite_finds_nothing_wrong_with_the_gateway_as_a_server() {
     let installed = Installed::find();
     let server = &SERVERS[0];
-    let up = server.start(&installed).await;
-    let gateway = Setup::new()
-        .origin_at(server.name, &up.url, server.settings)
-        .start()
-        .await;
-    for skill in tree::APPROVED {
-        gateway.approve(&format!("{}/{skill}", server.name)).await;
-    }
+    let (_up, gateway) = server.start_behind_a_gateway(&installed).await;
     let mut rows = Vec::new();
     let mut wrong = Vec::new();
     for (endpoint, url) in [
