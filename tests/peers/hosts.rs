@@ -24,7 +24,7 @@ pub(crate) struct Host {
 }
 
 /// All hosts.
-pub(crate) static HOSTS: [Host; 10] = [
+pub(crate) static HOSTS: [Host; 12] = [
     Host::new(
         "ts",
         Package::Npm("@modelcontextprotocol/client"),
@@ -46,6 +46,18 @@ pub(crate) static HOSTS: [Host; 10] = [
             Some(Script::Python("fastmcp", "hosts/fastmcp_host.py")),
         )
     },
+    Host::new(
+        "python-sdk",
+        Package::Python("agentskills", "mcp"),
+        "modern",
+        Some(Script::Python("agentskills", "hosts/python_sdk.py")),
+    ),
+    Host::new(
+        "python-sdk-legacy",
+        Package::Python("agentskills", "mcp"),
+        "legacy",
+        Some(Script::Python("agentskills", "hosts/python_sdk.py")),
+    ),
     Host::new(
         "fast-agent",
         Package::Python("fast-agent", "fast-agent-mcp"),

@@ -13,10 +13,12 @@ use crate::support::gateway::Gateway;
 use crate::tree;
 
 /// The hosts that can start one.
-const STARTING: [&str; 9] = [
+const STARTING: [&str; 11] = [
     "ts",
     "ts-legacy",
     "fastmcp",
+    "python-sdk",
+    "python-sdk-legacy",
     "fast-agent",
     "rmcp",
     "rmcp-legacy",
