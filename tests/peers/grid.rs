@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
+use crate::hosts::AT_ONCE;
+use crate::hosts::Fault;
 use crate::hosts::HOSTS;
 use crate::hosts::Host;
 use crate::installed::Installed;
@@ -17,11 +19,7 @@ use crate::suite::SUITE;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::tree;
-use crate::tree::Deed;
 use crate::tree::Step;
-
-/// How many hosts run at once.
-const AT_ONCE: usize = 2;
 
 /// Where a host is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,12 +38,6 @@ struct Visit {
     endpoint: Endpoint,
     url: String,
     servers: &'static [Server],
-}
-
-/// What went wrong.
-struct Fault {
-    deed: Deed,
-    seen: String,
 }
 
 /// What is wrong with each pair, by the names of server and host.
@@ -126,16 +118,7 @@ impl Visit {
         let report = self.host.report(installed, &self.url, &refused).await;
         let faults = |server: &Server| {
             let deeds = tree::deeds(&self.endpoint.root(server), self.endpoint != Endpoint::Alone);
-            deeds
-                .into_iter()
-                .filter(|deed| !self.host.lacks.contains(&deed.step))
-                .filter_map(|deed| {
-                    Some(Fault {
-                        seen: deed.fault(report.get(&deed.name))?,
-                        deed,
-                    })
-                })
-                .collect()
+            self.host.faults(&report, deeds)
         };
         let of_server = |server: &'static Server| ((server.name, self.host.name, self.endpoint), faults(server));
         self.servers.iter().map(of_server).collect()
@@ -205,13 +188,8 @@ fn peers() -> String {
 
 /// A mark for each server, host and endpoint.
 fn grid(faults: &Faults) -> String {
-    let mark = |server: &Server, host: &Host, endpoint| {
-        if faults[&(server.name, host.name, endpoint)].is_empty() {
-            "✓"
-        } else {
-            "✗"
-        }
-    };
+    let mark =
+        |server: &Server, host: &Host, endpoint| results::mark(faults[&(server.name, host.name, endpoint)].is_empty());
     let cell = |server: &Server, host: &Host| {
         let [alone, own, merged] =
             [Endpoint::Alone, Endpoint::Own, Endpoint::Merged].map(|endpoint| mark(server, host, endpoint));

@@ -1,5 +1,7 @@
 //! The hosts. Each takes every step that it can, and reports what it saw, as `hosts/walk.mjs` says.
 
+use std::fmt;
+
 use serde_json::Value;
 use serde_json::json;
 
@@ -8,7 +10,11 @@ use crate::installed::Script;
 use crate::installed::run;
 use crate::pinned::Package;
 use crate::rust_sdk;
+use crate::tree::Deed;
 use crate::tree::Step;
+
+/// How many hosts run at once.
+pub(crate) const AT_ONCE: usize = 2;
 
 /// A host.
 pub(crate) struct Host {
@@ -21,6 +27,14 @@ pub(crate) struct Host {
     era: &'static str,
     /// What runs it, unless it runs here.
     script: Option<Script>,
+}
+
+/// What went wrong.
+pub(crate) struct Fault {
+    /// What the host had to do.
+    pub(crate) deed: Deed,
+    /// What it saw in place of what is wanted.
+    pub(crate) seen: String,
 }
 
 /// All hosts.
@@ -115,6 +129,26 @@ impl Host {
         // What a package prints of its own stands before the report. A host that cannot even connect has only last words.
         let report = said.out.lines().last().and_then(|line| serde_json::from_str(line).ok());
         report.unwrap_or_else(|| json!({ "list": { "error": { "message": last_words(&said.err) } } }))
+    }
+
+    /// What is wrong in its report, of the deeds that it can do.
+    pub(crate) fn faults(&self, report: &Value, deeds: Vec<Deed>) -> Vec<Fault> {
+        let deeds = deeds.into_iter().filter(|deed| !self.lacks.contains(&deed.step));
+        deeds
+            .filter_map(|deed| {
+                Some(Fault {
+                    seen: deed.fault(report.get(&deed.name))?,
+                    deed,
+                })
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deed, seen } = self;
+        write!(f, "{}: wanted {}, saw {seen}", deed.name, deed.wanted)
     }
 }
 

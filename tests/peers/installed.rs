@@ -1,5 +1,6 @@
 //! What `tests/peers/install` put into the user's cache, and processes of it that end when the test does.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::net::TcpListener;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use rustix::process::kill_process_group;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::Child;
@@ -77,33 +79,56 @@ impl Installed {
 
     /// A command that runs a script.
     pub(crate) fn command(&self, script: Script) -> Command {
+        // A test that is ended from outside drops nothing.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .args(self.line(script))
+            .current_dir(self.folder.path())
+            .envs(self.environment())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// An origin whose program is a script with these arguments, as `proxy.toml` has it.
+    pub(crate) fn origin(&self, label: &str, script: Script, arguments: [PathBuf; 2]) -> String {
+        let command: Vec<PathBuf> = self.line(script).into_iter().chain(arguments).collect();
+        let origin = json!({
+            "label": label,
+            "command": command,
+            "env": BTreeMap::from(self.environment()),
+            "cwd": self.folder.path(),
+            // A busy machine takes its time to start one.
+            "timeout": "60s",
+        });
+        toml::to_string(&json!({ "origin": [origin] })).unwrap()
+    }
+
+    /// What runs a script: a program and its first argument.
+    fn line(&self, script: Script) -> [PathBuf; 2] {
         let (program, path) = match script {
             Script::Node(path) => (self.node(), path),
             Script::Python(environment, path) => (self.peers.join(environment).join("bin/python"), path),
         };
         // A package may ask whether its file is the one that was started, which a link is not.
         let script = self.folder.path().join(path).canonicalize().unwrap();
+        [program, script]
+    }
+
+    /// The variables that every script is started with.
+    fn environment(&self) -> [(&'static str, String); 6] {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let node = self.peers.join("npm/node/bin");
         let path = std::env::join_paths([node].into_iter().chain(std::env::split_paths(&folders))).unwrap();
-        // A test that is ended from outside drops nothing.
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(program)
-            .arg(script)
-            .current_dir(self.folder.path())
-            .env("PATH", path)
-            .env("HOME", self.folder.path())
-            .env("TMPDIR", self.folder.path())
-            .env(
-                "NODE_OPTIONS",
-                format!("--import={}", self.folder.path().join("servers/loopback.mjs").display()),
-            )
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("NO_PROXY", "127.0.0.1,localhost")
-            .stdin(Stdio::null());
-        command
+        let folder = self.folder.path().display();
+        [
+            ("PATH", path.into_string().unwrap()),
+            ("HOME", folder.to_string()),
+            ("TMPDIR", folder.to_string()),
+            ("NODE_OPTIONS", format!("--import={folder}/servers/loopback.mjs")),
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+            ("NO_PROXY", "127.0.0.1,localhost".to_owned()),
+        ]
     }
 
     /// Starts a server and waits until it accepts connections.

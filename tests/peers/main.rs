@@ -6,6 +6,7 @@ mod grid;
 mod hosts;
 mod installed;
 mod pinned;
+mod programs;
 mod results;
 mod rust_sdk;
 mod servers;

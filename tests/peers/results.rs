@@ -36,6 +36,11 @@ fn with(text: &str, heading: &str, body: &str) -> String {
     format!("{before}{title}\n{}\n{after}", body.trim_end())
 }
 
+/// A mark of a table.
+pub(crate) fn mark(is_right: bool) -> &'static str {
+    if is_right { "✓" } else { "✗" }
+}
+
 /// A table.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));

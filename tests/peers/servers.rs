@@ -106,7 +106,14 @@ impl Server {
         (up, gateway)
     }
 
-    async fn approve(&self, gateway: &Gateway) {
+    /// The same server as a program that the gateway starts, as `proxy.toml` has it.
+    pub(crate) fn program(&self, installed: &Installed) -> String {
+        let script = self.script.expect("it is a script");
+        installed.origin(self.name, script, ["stdio".into(), tree::folder()])
+    }
+
+    /// Approves its skills, but for one.
+    pub(crate) async fn approve(&self, gateway: &Gateway) {
         for skill in tree::APPROVED {
             gateway.approve(&format!("{}/{skill}", self.name)).await;
         }

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::hosts::HOSTS;
-use crate::hosts::Host;
 use crate::installed::Installed;
 use crate::results;
 use crate::servers::SERVERS;
@@ -35,10 +34,11 @@ async fn a_host_that_starts_a_command_sees_what_it_would_see_over_http() {
     let (command, root) = (command(&gateway), format!("skill://{}/", server.name));
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for host in HOSTS.iter().filter(|host| STARTING.contains(&host.name)) {
-        let faults = faults(host, &installed, &command, &root).await;
-        let mark = if faults.is_empty() { "✓" } else { "✗" };
+        let report = host.report(&installed, &command, &tree::refused(&root)).await;
+        let faults = host.faults(&report, tree::deeds(&root, true));
+        let mark = results::mark(faults.is_empty());
         rows.push([host.name, &host.package.to_string(), mark].map(str::to_owned).to_vec());
-        wrong.extend(faults);
+        wrong.extend(faults.iter().map(|fault| format!("{}: {fault}", host.name)));
     }
     gateway.finish().await;
     assert_eq!(rows.len(), STARTING.len());
@@ -56,20 +56,4 @@ fn command(gateway: &Gateway) -> String {
     disk::write(&path, script.as_bytes());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     format!("command:{}", path.display())
-}
-
-/// What a host sees otherwise than it should.
-async fn faults(host: &Host, installed: &Installed, command: &str, root: &str) -> Vec<String> {
-    let report = host.report(installed, command, &tree::refused(root)).await;
-    let deeds = tree::deeds(root, true).into_iter();
-    deeds
-        .filter(|deed| !host.lacks.contains(&deed.step))
-        .filter_map(|deed| {
-            let seen = deed.fault(report.get(&deed.name))?;
-            Some(format!(
-                "{}: {}: wanted {}, saw {seen}",
-                host.name, deed.name, deed.wanted
-            ))
-        })
-        .collect()
 }

@@ -1,11 +1,14 @@
-"""Skills on agentskills-mcp-server, which refuses to start over one that it does not take: python agentskills.py PORT SKILLS"""
+"""Skills on agentskills-mcp-server: python agentskills.py PORT|stdio SKILLS
+
+It refuses to start over one that it does not take.
+"""
 import asyncio, sys
 from pathlib import Path
 from agentskills_core import Skill
 from agentskills_fs import LocalFileSystemSkillProvider
 from agentskills_mcp_server import create_mcp_server
 
-port, folder = int(sys.argv[1]), Path(sys.argv[2])
+port, folder = sys.argv[1], Path(sys.argv[2])
 
 
 def server(folders):
@@ -22,5 +25,6 @@ def is_taken(path) -> bool:
         return False
 
 
-server([file.parent for file in sorted(folder.rglob("SKILL.md")) if is_taken(file.parent)]).run(
-    transport="streamable-http", host="127.0.0.1", port=port)
+http = {"transport": "streamable-http", "host": "127.0.0.1"}
+way = {"transport": "stdio"} if port == "stdio" else http | {"port": int(port)}
+server([file.parent for file in sorted(folder.rglob("SKILL.md")) if is_taken(file.parent)]).run(**way)

@@ -1,4 +1,4 @@
-"""Skills on FastMCP, beside a tool and a resource: python fastmcp_server.py PORT SKILLS
+"""Skills on FastMCP, beside a tool and a resource: python fastmcp_server.py PORT|stdio SKILLS
 
 From 4.2 on by its catalog of skills, before that by its folder of skills with the extension.
 """
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from fastmcp import FastMCP
 
-port, folder = int(sys.argv[1]), Path(sys.argv[2])
+port, folder = sys.argv[1], Path(sys.argv[2])
 mcp = FastMCP("fastmcp")
 
 
@@ -47,4 +47,5 @@ else:
     from fastmcp.skills import Skill
 
     mcp.add_provider(catalog(SkillCatalogProvider, Skill))
-mcp.run(show_banner=False, transport="http", host="127.0.0.1", port=port)
+way = {"transport": "stdio"} if port == "stdio" else {"transport": "http", "host": "127.0.0.1", "port": int(port)}
+mcp.run(show_banner=False, **way)

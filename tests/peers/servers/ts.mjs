@@ -1,6 +1,7 @@
-// Skills on the official TypeScript SDK, without sessions, in pages of two: node ts.mjs PORT SKILLS
+// Skills on the official TypeScript SDK, without sessions, in pages of two: node ts.mjs PORT|stdio SKILLS
 import { createServer } from 'node:http';
 import { McpServer, createMcpHandler } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { loadSkills } from '@modelcontextprotocol/server/ext/skills/node';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 
@@ -11,4 +12,5 @@ const build = () => {
   skills.attach(mcp);
   return mcp;
 };
-createServer(toNodeHandler(createMcpHandler(build))).listen(Number(port), '127.0.0.1');
+if (port === 'stdio') serveStdio(build);
+else createServer(toNodeHandler(createMcpHandler(build))).listen(Number(port), '127.0.0.1');
