@@ -18,7 +18,9 @@ use crate::support::origin::Answers;
 use crate::support::origin::Era;
 use crate::support::origin::Origin;
 use crate::support::pipe::Pipe;
+use crate::support::program::World;
 use crate::support::skill::Skill;
+use crate::support::socket;
 
 /// The label of the origin.
 const LABEL: &str = "local";
@@ -59,16 +61,22 @@ enum Kind {
     Folder,
     /// A server over HTTP that speaks one era alone.
     Http(Era),
+    /// A program that speaks a revision with a handshake alone.
+    Program,
+    /// A server behind a WebSocket that does so.
+    WebSocket,
     /// Another gateway before the folder, through one of its doors.
     Gateway(Door),
 }
 
 /// The kinds of origins.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 9] = [
     Kind::Folder,
     Kind::Http(Era::Modern),
     Kind::Http(Era::Legacy),
     Kind::Http(Era::LegacyWithSessions),
+    Kind::Program,
+    Kind::WebSocket,
     Kind::Gateway(Door::Http),
     Kind::Gateway(Door::Stdio),
     Kind::Gateway(Door::WebSocket),
@@ -78,15 +86,24 @@ const KINDS: [Kind; 7] = [
 enum Running {
     Folder,
     Http(Origin),
+    Program(World),
+    WebSocket { _origin: Origin, door: socket::Door },
     Gateway(Box<Gateway>),
 }
 
 impl Kind {
     /// Begins an origin with the skills of a folder.
     async fn begin(self, folder: &TempDir) -> Running {
+        let skills = ["demo", "held"].map(skill);
         match self {
             Self::Folder => Running::Folder,
-            Self::Http(era) => Running::Http(Origin::speaking(era, Answers::Json, ["demo", "held"].map(skill))),
+            Self::Http(era) => Running::Http(Origin::speaking(era, Answers::Json, skills)),
+            Self::Program => Running::Program(World::with(&skills)),
+            Self::WebSocket => {
+                let origin = Origin::speaking(Era::Legacy, Answers::Json, skills);
+                let door = socket::Door::of(&origin, None).await;
+                Running::WebSocket { _origin: origin, door }
+            }
             Self::Gateway(_) => {
                 let gateway = Setup::new().folder(LABEL, folder.path()).start().await;
                 gateway.approve_all(LABEL, 2).await;
@@ -101,6 +118,8 @@ impl Kind {
         match (self, running) {
             (_, Running::Folder) => setup.folder(LABEL, folder.path()),
             (_, Running::Http(origin)) => setup.origin(LABEL, origin),
+            (_, Running::Program(world)) => setup.table(&world.labelled(LABEL, "older", "")),
+            (_, Running::WebSocket { door, .. }) => setup.origin_at(LABEL, &door.url("ws"), OFTEN),
             (Self::Gateway(Door::Http), Running::Gateway(other)) => setup.origin_at(LABEL, &other.mcp_of(LABEL), OFTEN),
             (Self::Gateway(Door::WebSocket), Running::Gateway(other)) => {
                 setup.origin_at(LABEL, &other.websocket(Some(LABEL)), OFTEN)
@@ -120,7 +139,7 @@ impl Kind {
 impl Running {
     async fn finish(self) {
         match self {
-            Self::Folder | Self::Http(_) => {}
+            Self::Folder | Self::Http(_) | Self::Program(_) | Self::WebSocket { .. } => {}
             Self::Gateway(gateway) => gateway.finish().await,
         }
     }

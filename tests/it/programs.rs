@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -11,94 +10,18 @@ use rustix::process::Signal;
 use rustix::process::kill_process;
 use serde_json::Value;
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::support::client;
-use crate::support::disk;
 use crate::support::gateway::DEADLINE;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
+use crate::support::program::World;
 use crate::support::refunds;
-use crate::support::skill::Skill;
 
 /// A secret that is found wherever it turns up.
 const SECRET: &str = "s3cret-4711-variable";
-
-/// What programs serve, and where they note down what they are asked.
-struct World(TempDir);
-
-/// What one program noted down: its process id before each line.
-struct Notes(PathBuf);
-
-impl World {
-    fn with(skills: &[Skill]) -> Self {
-        let entries: Vec<Value> = skills
-            .iter()
-            .map(|skill| serde_json::from_str(&skill.entry()).unwrap())
-            .collect();
-        let uris = entries.iter().flat_map(|entry| entry["resources"].as_array().unwrap());
-        let contents: serde_json::Map<String, Value> = uris
-            .map(|resource| resource["uri"].as_str().unwrap())
-            .map(|uri| {
-                let content = skills.iter().find_map(|skill| skill.content(uri)).unwrap();
-                (uri.to_owned(), content)
-            })
-            .collect();
-        let folder = TempDir::new().unwrap();
-        let world = json!({ "entries": entries, "contents": contents });
-        disk::write(&folder.path().join("world.json"), world.to_string().as_bytes());
-        Self(folder)
-    }
-
-    /// The table of an origin whose program misbehaves in this way.
-    fn origin(&self, mode: &str, more: &str) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/servers/stdio.py");
-        let (script, world) = (script.display(), self.0.path().join("world.json"));
-        let (world, notes) = (world.display(), self.notes(mode).0);
-        format!(
-            "[[origin]]\nlabel = \"{mode}\"\nrefresh = \"1s\"\n\
-             command = [\"python3\", \"{script}\", \"{mode}\", \"{world}\", \"{}\"]\n{more}",
-            notes.display()
-        )
-    }
-
-    fn notes(&self, mode: &str) -> Notes {
-        Notes(self.0.path().join(format!("{mode}.notes")))
-    }
-}
-
-impl Notes {
-    /// Each line with the process that wrote it.
-    fn lines(&self) -> Vec<(i32, String)> {
-        let text = fs::read_to_string(&self.0).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines
-            .map(|(pid, line)| (pid.parse().unwrap(), line.to_owned()))
-            .collect()
-    }
-
-    fn count(&self, what: &str) -> usize {
-        self.lines().iter().filter(|(_, line)| line == what).count()
-    }
-
-    /// Every process that ran, and what it started.
-    fn processes(&self) -> BTreeSet<i32> {
-        let lines = self.lines();
-        let children = lines
-            .iter()
-            .filter_map(|(_, line)| line.strip_prefix("child ")?.parse().ok());
-        lines.iter().map(|(pid, _)| *pid).chain(children).collect()
-    }
-
-    /// What follows a word on a line of its own.
-    fn told(&self, word: &str) -> String {
-        let lines = self.lines();
-        let told = lines.iter().find_map(|(_, line)| line.strip_prefix(word));
-        told.unwrap().trim().to_owned()
-    }
-}
 
 /// Whether a process is there, unburied if not alive.
 fn runs(pid: i32) -> bool {

@@ -6,7 +6,9 @@ pub(crate) mod gateway;
 pub(crate) mod network;
 pub(crate) mod origin;
 pub(crate) mod pipe;
+pub(crate) mod program;
 pub(crate) mod skill;
+pub(crate) mod socket;
 pub(crate) mod toolbox;
 pub(crate) mod witness;
 
