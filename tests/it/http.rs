@@ -265,6 +265,31 @@ async fn foreign_hosts_and_origins_are_refused() {
     gateway.finish().await;
 }
 
+#[tokio::test]
+async fn a_host_name_that_is_configured_is_answered_to_and_a_refusal_names_the_setting() {
+    // case D7.
+    let origin = Origin::with([refunds()]);
+    let setup = Setup::new().origin("acme", &origin);
+    let setup = setup.set("server.hosts = [\"127.0.0.1\", \"skills.corp.example\"]");
+    let gateway = setup.start().await;
+    let body = message("skills/list", json!({}));
+    let asked_as = |name: &'static str, value: &'static str| {
+        let headers = with(&headers("skills/list"), name, Some(value));
+        let (url, body) = (gateway.mcp().to_owned(), body.clone());
+        async move { post(&url, &headers, &body).await }
+    };
+    asked_as("host", "skills.corp.example").await.result();
+    for (name, value, setting) in [
+        ("host", "evil.example", "server.hosts"),
+        ("origin", "https://evil.example", "server.origins"),
+    ] {
+        let refused = asked_as(name, value).await;
+        assert_eq!(refused.status, 403, "{value}");
+        assert!(refused.text.contains(setting), "{}", refused.text);
+    }
+    gateway.finish().await;
+}
+
 /// A gateway that serves nobody without a token.
 async fn admitting_by_token(origin: &Origin) -> Gateway {
     let setup = Setup::new().origin("acme", origin);

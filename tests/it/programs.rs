@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use portcullis::domain::Digest;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use rustix::process::kill_process;
@@ -17,11 +19,15 @@ use crate::support::gateway::DEADLINE;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
+use crate::support::pipe::Pipe;
 use crate::support::program::World;
 use crate::support::refunds;
 
 /// A secret that is found wherever it turns up.
 const SECRET: &str = "s3cret-4711-variable";
+
+/// Tools pass as they are.
+const AS_IS: &str = "pass = [\"skills\", \"tools\"]\npass_tools = \"as-is\"\n";
 
 /// Whether a process is there, unburied if not alive.
 fn runs(pid: i32) -> bool {
@@ -239,4 +245,136 @@ async fn nothing_of_a_program_is_left_behind_however_the_gateway_ends() {
     is_up(&gateway, "stubborn").await;
     gateway.finish().await;
     assert!(!notes.processes().into_iter().any(runs));
+}
+
+#[tokio::test]
+async fn a_program_is_heard_however_much_it_complains() {
+    // case E1: before each answer, and without an end of any line.
+    let world = World::with(&[refunds()]);
+    let gateway = Setup::new()
+        .set("log.level = \"debug\"")
+        .table(&world.origin("complains", ""))
+        .table(&world.origin("mutters", ""))
+        .start()
+        .await;
+    for mode in ["complains", "mutters"] {
+        is_up(&gateway, mode).await;
+        gateway.approve(&format!("{mode}/refunds")).await;
+        for path in ["SKILL.md", "references/limits.md", "assets/form.bin"] {
+            let read = gateway.host().read(&format!("skill://{mode}/refunds/{path}")).await;
+            assert_eq!(read.bytes(), refunds().bytes(path), "{mode}");
+        }
+        assert_eq!(world.notes(mode).count("starts"), 1, "{mode}");
+    }
+    let said = gateway.stderr().len();
+    assert!(said < 1_000_000, "{said} bytes of log");
+    gateway.finish().await;
+    let mut ran = ["complains", "mutters"].into_iter();
+    assert!(!ran.any(|mode| world.notes(mode).processes().into_iter().any(runs)));
+}
+
+/// A call whose text makes the message so long.
+fn echo(text: usize, bytes: usize) -> (Value, String) {
+    let text = "x".repeat(text);
+    let digest = Digest::of(text.as_bytes()).hex();
+    let call = json!({ "name": "echo__echo", "arguments": { "text": text, "bytes": bytes } });
+    (call, digest)
+}
+
+#[tokio::test]
+async fn lines_of_every_length_pass_whole_both_ways_with_notices_between() {
+    // case E2.
+    let world = World::with(&[refunds()]);
+    let gateway = Setup::new()
+        .set("limits.request_bytes = \"32 MiB\"")
+        .set("limits.answer_bytes = \"32 MiB\"")
+        .table(&world.origin("echo", AS_IS))
+        .start()
+        .await;
+    is_up(&gateway, "echo").await;
+    for mut pipe in [Pipe::command(&gateway, None), Pipe::socket(&gateway, None).await] {
+        let mut around = 300;
+        for bytes in [16_383, 16_384, 65_535, 65_536, 65_537, 25_000_000] {
+            // What is around the text in the line to the program is known from the call before.
+            for text in [bytes - 300, bytes - around] {
+                let (call, digest) = echo(text, bytes);
+                let answer = pipe.ask("tools/call", call).await;
+                let told = &answer.result()["structuredContent"];
+                assert_eq!(told["digest"], digest.as_str(), "{bytes}");
+                let sent = answer.result()["content"][0]["text"].as_str().unwrap();
+                assert!(
+                    sent.bytes().all(|byte| byte == b'x') && sent.len() + 300 > bytes,
+                    "{bytes}"
+                );
+                around = usize::try_from(told["line"].as_u64().unwrap()).unwrap() - text;
+            }
+        }
+    }
+    assert_eq!(world.notes("echo").count("starts"), 1);
+    gateway.finish().await;
+}
+
+/// A host's session from its handshake to its end, with a call that the origin answers.
+async fn visit(gateway: &Gateway, door: usize) {
+    let (call, digest) = echo(100, 1000);
+    let answer = match door {
+        0 => gateway.host().ask("tools/call", call).await,
+        1 => Pipe::command(gateway, None).ask("tools/call", call).await,
+        _ => Pipe::socket(gateway, None).await.ask("tools/call", call).await,
+    };
+    assert_eq!(answer.result()["structuredContent"]["digest"], digest.as_str());
+}
+
+#[tokio::test]
+async fn neither_hosts_that_come_and_go_nor_deaths_leave_a_process_behind() {
+    // case E3, with a shell between us and the server.
+    let world = World::with(&[refunds()]);
+    let mut gateway = Setup::new().table(&world.in_a_shell("echo", AS_IS)).start().await;
+    let notes = world.notes("echo");
+    is_up(&gateway, "echo").await;
+    join_all((0..50).map(|host| visit(&gateway, host % 3))).await;
+    assert_eq!(notes.count("starts"), 1, "one process for all of them");
+    for death in 1..=20 {
+        kill(notes.newest());
+        eventually("it is started again", || notes.count("starts") > death).await;
+        is_up(&gateway, "echo").await;
+    }
+    visit(&gateway, 0).await;
+    assert_eq!((notes.count("starts"), notes.count("shell")), (21, 21));
+    assert_eq!(unburied(&gateway), Vec::<i32>::new());
+    let alive = || notes.processes().into_iter().filter(|pid| runs(*pid)).count();
+    assert_eq!(alive(), 2, "one, and its shell");
+    gateway.kill().await;
+    eventually("all of it ends", || alive() == 0).await;
+    gateway.start().await;
+    is_up(&gateway, "echo").await;
+    gateway.finish().await;
+    assert_eq!(alive(), 0);
+}
+
+#[tokio::test]
+async fn a_program_that_ends_after_its_first_answer_is_started_less_and_less_often() {
+    // case E4.
+    let world = World::with(&[refunds()]);
+    let gateway = Setup::new().table(&world.origin("honest", "")).start().await;
+    is_up(&gateway, "honest").await;
+    gateway.approve("honest/refunds").await;
+    let file = "skill://honest/refunds/SKILL.md";
+    gateway.host().read(file).await.result();
+    let notes = world.notes("honest");
+    notes.turn();
+    is_told_of(
+        &gateway,
+        "honest",
+        "its process ended with exit code 0; its last words: enough for today",
+    )
+    .await;
+    let (begin, starts) = (Instant::now(), notes.count("starts"));
+    eventually("it is tried again", || notes.count("starts") >= starts + 4).await;
+    // The third wait is at least three seconds, the fourth at least six.
+    assert!(begin.elapsed() > Duration::from_secs(9), "{:?}", begin.elapsed());
+    let read = gateway.host().read(file).await;
+    assert_eq!(read.bytes(), refunds().bytes("SKILL.md"));
+    assert_eq!(unburied(&gateway), Vec::<i32>::new());
+    gateway.finish().await;
 }

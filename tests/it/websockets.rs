@@ -12,7 +12,9 @@ use crate::support::network::Proxy;
 use crate::support::origin::Answers;
 use crate::support::origin::Era;
 use crate::support::origin::Origin;
+use crate::support::pipe::Pipe;
 use crate::support::refunds;
+use crate::support::skill::Skill;
 use crate::support::socket::Door;
 use crate::support::socket::Script;
 
@@ -143,5 +145,26 @@ async fn an_encrypted_one_is_trusted_by_its_authority_alone_and_reached_through_
     let credential = "proxy-authorization: Basic YWRhOnMzY3JldC00NzEx\r\n";
     assert!(heads.iter().all(|head| head.contains(credential)), "{heads:?}");
     assert_eq!(gateway.stderr().matches("s3cret").count(), 0);
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn the_largest_file_there_may_be_comes_whole_from_one_websocket_to_another() {
+    // case F1: over 22 MB in one message.
+    let uri = "skill://big/SKILL.md";
+    let room = (16 << 20) - Skill::at(uri).bytes("SKILL.md").len();
+    let origin = Origin::with([Skill::at(uri).blob("all.bin", vec![255; room])]);
+    let door = Door::of(&origin, None).await;
+    let gateway = Setup::new()
+        .origin_at("acme", &door.url("ws"), "refresh = \"1s\"")
+        .start()
+        .await;
+    is_up(&gateway, "acme").await;
+    gateway.approve("acme/big").await;
+    let mut pipe = Pipe::socket(&gateway, None).await;
+    let read = pipe.read("skill://acme/big/all.bin").await;
+    assert!(read.bytes() == vec![255; room]);
+    pipe.read("skill://acme/big/SKILL.md").await.result();
+    assert_eq!(door.handshakes.lock().len(), 1, "one connection for all of it");
     gateway.finish().await;
 }

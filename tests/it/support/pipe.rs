@@ -11,6 +11,8 @@ use http::header::SEC_WEBSOCKET_PROTOCOL;
 use serde_json::Value;
 use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
+use tokio::io::AsyncRead;
+use tokio::io::AsyncWrite;
 use tokio::io::AsyncWriteExt as _;
 use tokio::io::BufReader;
 use tokio::io::Lines;
@@ -19,11 +21,12 @@ use tokio::process::Child;
 use tokio::process::ChildStdin;
 use tokio::process::ChildStdout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::client_async;
+use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::client;
 use super::client::Answer;
@@ -57,16 +60,30 @@ pub(crate) async fn upgrade(
     headers: &[(&'static str, &str)],
 ) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
     let address = url.trim_start_matches("ws://").split('/').next().unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    upgrade_over(stream, url, headers).await
+}
+
+/// The same over a connection that there is.
+pub(crate) async fn upgrade_over<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    url: &str,
+    headers: &[(&'static str, &str)],
+) -> Result<WebSocketStream<S>, tungstenite::Error> {
     let mut request = url.into_client_request().unwrap();
     let mcp = HeaderValue::from_static("mcp");
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, mcp);
     for (name, value) in headers {
         request.headers_mut().insert(*name, value.parse().unwrap());
     }
-    let stream = TcpStream::connect(address).await.unwrap();
-    let (socket, response) = client_async(request, stream).await?;
+    let (socket, response) = client_async_with_config(request, stream, Some(of_any_size())).await?;
     assert_eq!(response.headers()[SEC_WEBSOCKET_PROTOCOL], "mcp");
     Ok(socket)
+}
+
+/// Takes messages as they come: how long they may be is for the gateway to say.
+fn of_any_size() -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(None).max_frame_size(None)
 }
 
 impl Pipe {
@@ -143,6 +160,12 @@ impl Pipe {
         if self.version == client::MODERN && method != "initialize" {
             params["_meta"] = client::meta();
         }
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&message.to_string()).await;
+    }
+
+    /// Sends a request with these parameters and no others, and does not wait.
+    pub(crate) async fn send(&mut self, id: &str, method: &str, params: &Value) {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.say(&message.to_string()).await;
     }

@@ -49,6 +49,12 @@ impl World {
         self.table(label, &["python3"], mode, more)
     }
 
+    /// The same behind a shell, which notes down its own process id and stays.
+    pub(crate) fn in_a_shell(&self, mode: &str, more: &str) -> String {
+        let script = "echo $$ shell >> $4; python3 $@; exit $?";
+        self.table(mode, &["sh", "-c", script, "sh"], mode, more)
+    }
+
     fn table(&self, label: &str, command: &[&str], mode: &str, more: &str) -> String {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/servers/stdio.py");
         let paths = [&script, &self.0.path().join("world.json"), &self.notes(label).0];
@@ -74,6 +80,17 @@ impl Notes {
         lines
             .map(|(pid, line)| (pid.parse().unwrap(), line.to_owned()))
             .collect()
+    }
+
+    /// From now on the program ends after the first answer of each of its processes.
+    pub(crate) fn turn(&self) {
+        disk::write(&self.0.with_extension("notes.turned"), b"");
+    }
+
+    /// The process that was started last.
+    pub(crate) fn newest(&self) -> i32 {
+        let lines = self.lines();
+        lines.iter().rfind(|(_, line)| line == "starts").unwrap().0
     }
 
     /// How often a line was written.
