@@ -25,6 +25,7 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Era;
+use crate::support::pipe::Pipe;
 use crate::support::toolbox::More;
 use crate::support::toolbox::Toolbox;
 use crate::support::toolbox::tool;
@@ -492,6 +493,66 @@ async fn an_origin_can_ask_back_between_every_two_eras() {
     }
 }
 
+/// The next message that is about a request, whatever a host is told of beside.
+async fn hear(pipe: &mut Pipe) -> Answer {
+    loop {
+        let answer = pipe.hear().await;
+        if answer.json.get("id").is_some() {
+            return answer;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_origin_can_ask_back_over_a_stream_of_messages() {
+    let yes = json!({ "action": "accept", "content": { "sure": true } });
+    for era in ERAS {
+        let (_toolbox, gateway) = passing(era, AS_IS).await;
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+        for mut pipe in [Pipe::command(&gateway, None), Pipe::socket(&gateway, None).await] {
+            let mut meta = client::meta();
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
+            let mut call = json!({ "name": "box__ask", "arguments": {}, "_meta": meta });
+            pipe.send("modern", "tools/call", &call).await;
+            let asked = hear(&mut pipe).await;
+            let (key, question) = asked.result()["inputRequests"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .next()
+                .unwrap();
+            assert_eq!(question["params"]["message"], "[box] Sure?", "{era:?}");
+            call["inputResponses"] = json!({ key: yes });
+            call["requestState"] = asked.result()["requestState"].clone();
+            pipe.send("again", "tools/call", &call).await;
+            let answer = hear(&mut pipe).await;
+            assert!(text_of(&answer).contains("accept"), "{era:?}: {}", answer.text);
+
+            let mut hello = client::hello(client::LEGACY);
+            hello["capabilities"] = json!({ "elicitation": {} });
+            pipe.send("hello", "initialize", &hello).await;
+            hear(&mut pipe).await.result();
+            pipe.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string())
+                .await;
+            pipe.send("legacy", "tools/call", &json!({ "name": "box__ask", "arguments": {} }))
+                .await;
+            let asked = hear(&mut pipe).await.json;
+            assert_eq!(
+                (&asked["method"], &asked["params"]["message"]),
+                (&json!("elicitation/create"), &json!("[box] Sure?")),
+                "{era:?}"
+            );
+            pipe.say(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": yes }).to_string())
+                .await;
+            let answer = hear(&mut pipe).await;
+            assert_eq!(answer.json["id"], "legacy", "{era:?}");
+            assert!(text_of(&answer).contains("accept"), "{era:?}: {}", answer.text);
+        }
+        gateway.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn an_origin_is_told_no_more_capabilities_than_the_host_has_and_nothing_else_of_it() {
     // cases P2, S1
@@ -590,14 +651,34 @@ async fn a_host_that_leaves_cancels_its_call_at_the_origin() {
             answer = slow => panic!("it never answers: {}", answer.text),
             begun = begun => begun.unwrap(),
         }
-        if era == Era::Modern {
-            toolbox.was_cancelled(1).await;
-        } else {
-            toolbox.was_asked("notifications/cancelled", 1).await;
-            let call = toolbox.asked("tools/call").pop().unwrap();
-            let cancelled = toolbox.asked("notifications/cancelled").pop().unwrap();
-            assert_eq!(cancelled.message["params"]["requestId"], call.message["id"]);
-        }
+        call_was_cancelled(&toolbox, era).await;
+        call_still_works(&host).await;
+        gateway.finish().await;
+    }
+}
+
+/// The origin is told that nobody waits for its only call any more, in the way of its era.
+async fn call_was_cancelled(toolbox: &Toolbox, era: Era) {
+    if era == Era::Modern {
+        return toolbox.was_cancelled(1).await;
+    }
+    toolbox.was_asked("notifications/cancelled", 1).await;
+    let call = toolbox.asked("tools/call").pop().unwrap();
+    let cancelled = toolbox.asked("notifications/cancelled").pop().unwrap();
+    assert_eq!(cancelled.message["params"]["requestId"], call.message["id"]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_silent_for_too_long_is_given_up_and_not_made_again() {
+    // case S4
+    for era in [Era::Modern, Era::LegacyWithSessions] {
+        let (toolbox, gateway) = passing(era, &format!("{AS_IS}\ntotal = \"3s\"")).await;
+        let host = gateway.host();
+        eventually(async || tools(&host).await.len() == 6).await;
+        let answer = call(&host, "box__slow", json!({})).await;
+        assert!(answer.json["error"].is_object(), "{era:?}: {}", answer.text);
+        call_was_cancelled(&toolbox, era).await;
+        assert_eq!(toolbox.asked("tools/call").len(), 1, "{era:?}");
         call_still_works(&host).await;
         gateway.finish().await;
     }
@@ -638,6 +719,36 @@ async fn a_host_is_told_once_when_what_it_sees_has_changed() {
         );
         gateway.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_a_host_opens_again_takes_the_place_of_the_one_that_ended() {
+    // cases D5 and D9
+    let (toolbox, gateway) = passing(Era::Modern, AS_IS).await;
+    let host = Host::legacy(gateway.mcp()).await;
+    eventually(async || tools(&host).await.len() == 6).await;
+    assert_eq!(
+        call(&host, "box__refuse", json!({})).await.json["error"]["code"],
+        -32050
+    );
+    let mut number = 0;
+    let mut is_told = async |host: &Host| {
+        let mut told = host.stream().await;
+        number += 1;
+        toolbox.change("tools", |offer| {
+            offer.tools.push(tool(&format!("new-{number}"), "New."));
+        });
+        // Where the end of the one before is not known yet, that one is told.
+        let next = tokio::time::timeout(std::time::Duration::from_secs(5), told.next());
+        next.await
+            .is_ok_and(|told| told["method"] == "notifications/tools/list_changed")
+    };
+    eventually(async || is_told(&host).await).await;
+    eventually(async || is_told(&host).await).await;
+    let host = host.with_header("last-event-id", "0");
+    eventually(async || is_told(&host).await).await;
+    call_still_works(&host).await;
+    gateway.finish().await;
 }
 
 #[tokio::test]

@@ -173,6 +173,72 @@ async fn a_slow_answer_is_not_waited_for_by_others_and_a_cancelled_one_never_com
 }
 
 #[tokio::test]
+async fn who_leaves_takes_nothing_from_others_who_wait_for_the_same_file() {
+    // case S3, of a fetch that is shared.
+    let files = ["0.md", "1.md", "2.md", "3.md"];
+    let origin = Origin::with([files.iter().fold(refunds(), |skill, file| skill.text(file, *file))]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    let leaving = pipes(&gateway).await.into_iter().chain(pipes(&gateway).await);
+    for ((at, mut leaver), says_so) in leaving.enumerate().zip([true, true, false, false]) {
+        let params = json!({ "uri": format!("skill://acme/refunds/{}", files[at]) });
+        origin.break_method("resources/read", Fault::Hang);
+        leaver.request(&json!("slow"), "resources/read", params.clone()).await;
+        origin.was_asked("resources/read", at + 1).await;
+        let mut staying = pipes(&gateway).await;
+        for stayer in &mut staying {
+            stayer.request(&json!(1), "resources/read", params.clone()).await;
+        }
+        if says_so {
+            let cancel =
+                json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "slow" } });
+            leaver.say(&cancel.to_string()).await;
+            leaver.ask("skills/list", json!({})).await.result();
+        }
+        drop(leaver);
+        let over_http = gateway.host();
+        let reads = over_http.ask("resources/read", params);
+        let mend = async {
+            gateway.host().list().await.result();
+            origin.mend();
+        };
+        let (read, ()) = tokio::join!(reads, mend);
+        assert_eq!(read.bytes(), files[at].as_bytes());
+        for mut stayer in staying {
+            assert_eq!(stayer.hear().await.bytes(), files[at].as_bytes());
+        }
+    }
+    assert_eq!(origin.reads().len(), files.len(), "each file is fetched once");
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn one_id_through_every_door_at_once_is_answered_to_each_with_its_own() {
+    // case S2.
+    let files = ["SKILL.md", "references/limits.md", "assets/form.bin"];
+    let (origin, gateway) = approved().await;
+    origin.break_method("resources/read", Fault::Hang);
+    let [mut command, mut socket] = pipes(&gateway).await;
+    let file = |at: usize| json!({ "uri": format!("skill://acme/refunds/{}", files[at]) });
+    for (at, pipe) in [&mut command, &mut socket].into_iter().enumerate() {
+        pipe.request(&json!(1), "resources/read", file(at)).await;
+    }
+    let host = gateway.host();
+    let mend = async {
+        origin.was_asked("resources/read", files.len()).await;
+        origin.mend();
+    };
+    let (third, ()) = tokio::join!(host.ask("resources/read", file(2)), mend);
+    for (answer, path) in [command.hear().await, socket.hear().await, third].iter().zip(files) {
+        assert_eq!(
+            (&answer.json["id"], answer.bytes().as_slice()),
+            (&json!(1), refunds().bytes(path))
+        );
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn what_is_no_message_is_answered_and_ends_nothing() {
     let (_origin, gateway) = approved().await;
     for mut pipe in pipes(&gateway).await {

@@ -1,13 +1,26 @@
 //! Encrypted towards hosts, and towards an origin with a certificate authority of its own.
 
+use std::sync::Arc;
+
+use futures_util::SinkExt as _;
+use futures_util::StreamExt as _;
+use portcullis::tls;
 use rcgen::CertifiedKey;
+use serde_json::Value;
+use serde_json::json;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::client;
 use crate::support::client::Host;
 use crate::support::disk;
+use crate::support::gateway::DEADLINE;
+use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Origin;
+use crate::support::pipe::upgrade_over;
 use crate::support::refunds;
 
 /// A certificate of 127.0.0.1 and its key, as files.
@@ -48,6 +61,7 @@ async fn hosts_are_served_over_tls_and_not_without() {
         host.read("skill://acme/refunds/SKILL.md").await.bytes(),
         refunds().bytes("SKILL.md")
     );
+    reads_over_a_websocket(&gateway, &pem, token).await;
     let plain = gateway.mcp().replacen("https", "http", 1);
     assert!(client::http().post(plain).body("{}").send().await.is_err());
     assert!(
@@ -55,6 +69,33 @@ async fn hosts_are_served_over_tls_and_not_without() {
         "it is not trusted by others"
     );
     gateway.finish().await;
+}
+
+/// A WebSocket is as good inside of TLS, for whom trusts the certificate.
+async fn reads_over_a_websocket(gateway: &Gateway, pem: &str, token: &str) {
+    let address = gateway.mcp().trim_start_matches("https://").trim_end_matches("/mcp");
+    let connector = TlsConnector::from(Arc::new(tls::client_config(Some(pem.as_bytes()), &[]).unwrap()));
+    let plain = TcpStream::connect(address).await.unwrap();
+    let encrypted = connector.connect("127.0.0.1".try_into().unwrap(), plain).await.unwrap();
+    let token = format!("Bearer {token}");
+    let url = format!("wss://{address}/ws");
+    let mut socket = upgrade_over(encrypted, &url, &[("authorization", &token)])
+        .await
+        .unwrap();
+    let params = json!({ "uri": "skill://acme/refunds/SKILL.md", "_meta": client::meta() });
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": params });
+    socket.send(Message::text(request.to_string())).await.unwrap();
+    let heard = async {
+        loop {
+            if let Message::Text(text) = socket.next().await.unwrap().unwrap() {
+                return text;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(DEADLINE, heard).await.unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let text = answer["result"]["contents"][0]["text"].as_str().unwrap();
+    assert_eq!(text.as_bytes(), refunds().bytes("SKILL.md"));
 }
 
 #[tokio::test]

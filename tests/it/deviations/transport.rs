@@ -32,14 +32,19 @@ async fn event_streams_of_every_make_carry_the_same_bytes() {
         ("comments", Era::Legacy, Answers::Events),
     ];
     let odd = "\u{5317}\u{4eac} \u{1f600}\r\ndata: x\n\n: y\u{2028}";
-    let (_origins, gateway) = side_by_side(&makes, || Skill::at("skill://report/SKILL.md").text("odd.md", odd)).await;
+    let long = "\u{5317}\u{1f600}".repeat(15_000);
+    let skill = || {
+        Skill::at("skill://report/SKILL.md")
+            .text("odd.md", odd)
+            .text("long.md", &long)
+    };
+    let (_origins, gateway) = side_by_side(&makes, skill).await;
     let host = gateway.host();
     for (label, era, _) in makes {
-        assert_eq!(
-            host.read(&format!("skill://{label}/report/odd.md")).await.bytes(),
-            odd.as_bytes(),
-            "{label}"
-        );
+        for (file, text) in [("odd.md", odd), ("long.md", long.as_str())] {
+            let read = host.read(&format!("skill://{label}/report/{file}")).await;
+            assert!(read.bytes() == text.as_bytes(), "{label} {file}");
+        }
         let seen = gateway.origin_when(label, "is up", |item| item["state"] == "up").await;
         let version = if era == Era::Modern {
             client::MODERN

@@ -66,6 +66,10 @@ pub(crate) struct Host {
 pub(crate) struct Told(Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>);
 
 impl Told {
+    fn by(response: reqwest::Response) -> Self {
+        Self(Box::pin(SseStream::from_bytes_stream(response.bytes_stream())))
+    }
+
     /// The next message.
     pub(crate) async fn next(&mut self) -> Value {
         loop {
@@ -282,10 +286,17 @@ impl Host {
         let message =
             json!({ "jsonrpc": "2.0", "id": "listening", "method": "subscriptions/listen", "params": params });
         let response = self.request("subscriptions/listen", &message).send().await.unwrap();
-        let mut told = Told(Box::pin(SseStream::from_bytes_stream(response.bytes_stream())));
+        let mut told = Told::by(response);
         let first = told.next().await;
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
         told
+    }
+
+    /// Opens the stream of its session.
+    pub(crate) async fn stream(&self) -> Told {
+        let response = self.without_body(http::Method::GET).await;
+        assert_eq!(response.status(), 200);
+        Told::by(response)
     }
 
     /// The first page of the skills.
