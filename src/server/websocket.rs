@@ -24,9 +24,10 @@ use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::header::SEC_WEBSOCKET_VERSION;
 use http::header::UPGRADE;
 use hyper::upgrade::OnUpgrade;
-use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncRead;
 use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error;
@@ -63,8 +64,10 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// The version of WebSocket that there is.
 const VERSION: &str = "13";
 
-/// A socket that became a WebSocket.
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+/// What carries a WebSocket.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
 /// Opens a WebSocket for who was let in.
 pub(super) fn open(shared: &Arc<Shared>, owner: Owner, mut request: Request) -> Response {
@@ -93,21 +96,12 @@ pub(super) fn open(shared: &Arc<Shared>, owner: Owner, mut request: Request) -> 
             Err(error) => return tracing::debug!(%error, "a connection did not become a WebSocket"),
         };
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
-        let (outward, inward) = socket.split();
         let guard = Arc::clone(&shared.guard);
         let speaker = Speaker {
             owner,
             may_ask: Box::new(move || guard.still_admits(&headers)),
         };
-        let inward = In {
-            socket: inward,
-            heard: Instant::now(),
-        };
-        if let Some((inward, Out(outward))) = serve(shared, speaker, inward, Out(outward)).await
-            && let Ok(socket) = inward.socket.reunite(outward)
-        {
-            read_out(socket).await;
-        }
+        speak(shared, speaker, socket).await;
         drop(place);
     }));
     let switch = [
@@ -119,8 +113,22 @@ pub(super) fn open(shared: &Arc<Shared>, owner: Owner, mut request: Request) -> 
     (StatusCode::SWITCHING_PROTOCOLS, switch).into_response()
 }
 
+/// Serves who came in, to the last words.
+async fn speak<S: Stream>(shared: Arc<Shared>, speaker: Speaker, socket: WebSocketStream<S>) {
+    let (outward, inward) = socket.split();
+    let inward = In {
+        socket: inward,
+        heard: Instant::now(),
+    };
+    if let Some((inward, Out(outward))) = serve(shared, speaker, inward, Out(outward)).await
+        && let Ok(socket) = inward.socket.reunite(outward)
+    {
+        read_out(socket).await;
+    }
+}
+
 /// Takes what still comes, for a moment: to close on a host that sends would take our last words from it.
-async fn read_out(mut socket: Socket) {
+async fn read_out<S: Stream>(mut socket: WebSocketStream<S>) {
     let mut nothing = vec![0; 16 * 1024];
     let rest = async { while matches!(socket.get_mut().read(&mut nothing).await, Ok(1..)) {} };
     let _late = tokio::time::timeout(GOODBYE, rest).await;
@@ -154,16 +162,16 @@ fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 }
 
 /// What is read.
-struct In {
-    socket: SplitStream<Socket>,
+struct In<S> {
+    socket: SplitStream<WebSocketStream<S>>,
     /// When the host was last heard.
     heard: Instant,
 }
 
 /// What is written.
-struct Out(SplitSink<Socket, Message>);
+struct Out<S>(SplitSink<WebSocketStream<S>, Message>);
 
-impl Inward for In {
+impl<S: Stream> Inward for In<S> {
     async fn next(&mut self) -> Incoming {
         loop {
             let Ok(next) = tokio::time::timeout_at(self.heard + SILENCE, self.socket.next()).await else {
@@ -181,7 +189,7 @@ impl Inward for In {
     }
 }
 
-impl Outward for Out {
+impl<S: Stream> Outward for Out<S> {
     const BEAT: Option<Duration> = Some(BEAT);
 
     async fn send(&mut self, pieces: Vec<Bytes>) -> Option<()> {
@@ -217,5 +225,80 @@ impl Outward for Out {
             let _gone = self.0.close().await;
         };
         let _late = tokio::time::timeout(GOODBYE, goodbye).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::gateway::Caller;
+    use crate::gateway::Gateway;
+    use crate::gateway::Mode;
+    use crate::gateway::View;
+    use crate::server::Doors;
+    use crate::shutdown::Shutdown;
+
+    /// A gateway without origins, which serves the one end of a pipe; the other end, and its folder. Time stands still.
+    async fn speaking() -> (impl Future<Output = ()>, DuplexStream, TempDir) {
+        let folder = TempDir::new().unwrap();
+        let text = "[store]\nallow_unsafe_location = true\n";
+        let config = Config::parse(text.as_bytes(), &folder.path().join("proxy.toml"), &|_| None).unwrap();
+        let opened = Gateway::open(&config, Mode::default(), Clock::system(), Shutdown::new());
+        let gateway = Box::pin(opened).await.unwrap();
+        let Doors(shared) = Doors::new(&gateway, &config.server, &[]);
+        tokio::time::pause();
+        let (near, far) = tokio::io::duplex(4096);
+        let socket = WebSocketStream::from_raw_socket(near, Role::Server, None).await;
+        let speaker = Speaker {
+            owner: Owner {
+                caller: Caller::at(std::net::Ipv4Addr::LOCALHOST.into()),
+                view: View::Merged,
+            },
+            may_ask: Box::new(|| true),
+        };
+        (speak(shared, speaker, socket), far, folder)
+    }
+
+    #[tokio::test]
+    async fn a_host_that_says_nothing_is_asked_for_a_sign_of_life_and_then_given_up() {
+        let (speaking, mut far, _folder) = speaking().await;
+        let (began, mut heard) = (Instant::now(), Vec::new());
+        let (read, ()) = tokio::join!(far.read_to_end(&mut heard), speaking);
+        read.unwrap();
+        let seconds = began.elapsed().as_secs();
+        assert!(
+            (SILENCE.as_secs()..SILENCE.as_secs() + 5).contains(&seconds),
+            "{seconds}"
+        );
+        // Pings, and a goodbye with its reason (RFC 6455 §5.5).
+        assert_eq!(heard[..6], [0x89, 0, 0x89, 0, 0x89, 0]);
+        let goodbye = &heard[heard.len() - 22..];
+        assert_eq!(goodbye[..4], [0x88, 20, 0x03, 0xE9], "{goodbye:?}");
+        assert!(goodbye.ends_with(b"no answer to pings"), "{goodbye:?}");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_answers_pings_may_say_nothing_else_for_long() {
+        let (speaking, far, _folder) = speaking().await;
+        let mut far = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+        let quiet = async {
+            let silent = async { while matches!(far.next().await, Some(Ok(Message::Ping(_)))) {} };
+            assert!(tokio::time::timeout(10 * SILENCE, silent).await.is_err());
+            far.send(Message::text("[]")).await.unwrap();
+            loop {
+                if let Message::Text(answer) = far.next().await.unwrap().unwrap() {
+                    return answer;
+                }
+            }
+        };
+        tokio::select! {
+            () = speaking => panic!("it is given up"),
+            answer = quiet => assert!(answer.contains("-32600"), "{answer}"),
+        }
     }
 }
