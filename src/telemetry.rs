@@ -19,6 +19,9 @@ use crate::config::LogFormat;
 /// The environment variable that, when set, stands in for `log.level`.
 const OVERRIDE: &str = "RUST_LOG";
 
+/// What is silent whatever a filter says: it prints handshakes of WebSockets with the credentials in them.
+const SILENT: &str = "tungstenite::handshake::client";
+
 /// Why no log lines can be written.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -54,10 +57,12 @@ pub fn init(log: &Log) -> Result<(), Error> {
 
 /// The filter of `level`, or of `named` where the environment has one.
 fn filter(level: Level, named: Option<&str>) -> Result<EnvFilter, Error> {
-    match named {
-        Some(directives) if !directives.is_empty() => EnvFilter::try_new(directives).map_err(Error::Filter),
-        Some(_) | None => Ok(EnvFilter::new(directives(level))),
-    }
+    let directives = match named {
+        Some(directives) if !directives.is_empty() => directives.to_owned(),
+        Some(_) | None => directives(level),
+    };
+    // Of two directives for one module, the last holds.
+    EnvFilter::try_new(format!("{directives},{SILENT}=off")).map_err(Error::Filter)
 }
 
 /// Our own events from `level` on. Libraries speak from `warn` on at most: below, some of them print what passes through.
@@ -96,9 +101,21 @@ mod tests {
     #[test]
     fn the_environment_stands_in_for_the_configured_level() {
         let shown = |named| filter(Level::Info, named).unwrap().to_string();
-        assert_eq!(shown(Some("portcullis=trace")), "portcullis=trace");
+        assert_eq!(
+            shown(Some("portcullis=trace")),
+            "tungstenite::handshake::client=off,portcullis=trace"
+        );
         assert_eq!(shown(Some("")), shown(None));
         assert!(shown(None).contains("portcullis=info"));
+    }
+
+    #[test]
+    fn no_filter_lets_handshakes_be_printed() {
+        for named in ["trace", "tungstenite=trace", "tungstenite::handshake::client=trace"] {
+            let shown = filter(Level::Info, Some(named)).unwrap().to_string();
+            assert_eq!(shown.matches("tungstenite::handshake::client=").count(), 1, "{shown}");
+            assert!(shown.contains("tungstenite::handshake::client=off"), "{shown}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! No path, origin's address, credential or word of our own making reaches a host, and no credential reaches a log.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use crate::support::REFUNDS;
@@ -9,9 +11,12 @@ use crate::support::gateway::Gateway;
 use crate::support::gateway::Setup;
 use crate::support::origin::Fault;
 use crate::support::origin::Origin;
+use crate::support::pipe::Pipe;
+use crate::support::program::World;
 use crate::support::refunds;
 use crate::support::skill;
 use crate::support::skill::Skill;
+use crate::support::socket::Door;
 
 /// A credential that is found wherever it turns up.
 const SECRET: &str = "s3cret-4711-credential";
@@ -181,4 +186,54 @@ async fn a_missing_credential_is_named_and_not_sent_empty() {
     assert!(refused.err.contains("NOT_SET_ANYWHERE"), "{}", refused.err);
     assert!(origin.log().is_empty());
     gateway.abandon();
+}
+
+/// A credential in whatever form it may be written down.
+fn spellings(credential: &str) -> [String; 4] {
+    [
+        credential.chars().take(20).collect(),
+        BASE64_STANDARD.encode(credential),
+        BASE64_STANDARD.encode(format!("Bearer {credential}")),
+        credential.bytes().map(|byte| format!("{byte:02x}")).collect(),
+    ]
+}
+
+#[tokio::test]
+async fn no_log_has_a_credential_in_any_form_whatever_it_is_told_to_show() {
+    // case P4.
+    let (origin, closed) = (Origin::with([refunds()]), Origin::with([refunds()]));
+    closed.break_everything(Fault::Status(401));
+    let door = Door::of(&origin, None).await;
+    let world = World::with(&[refunds()]);
+    let settings = "refresh = \"1s\"\nheaders = { Authorization = \"Bearer ${env:TOKEN}\", X-Key = \"${env:TOKEN}\" }";
+    let gateway = Setup::new()
+        .env("RUST_LOG", "trace")
+        .env("TOKEN", SECRET)
+        .set("server.auth = \"token\"")
+        .origin_with("http", &origin, settings)
+        .origin_with("closed", &closed, settings)
+        .origin_at("socket", &door.url("ws"), settings)
+        .table(&world.origin("flood", "env = { ACME_KEY = \"${env:TOKEN}\" }\n"))
+        .table(&world.origin("dies", "env = { ACME_KEY = \"${env:TOKEN}\" }\n"))
+        .start()
+        .await;
+    let token = gateway.cli(&["token", "new", "someone"]).await.expect(0).out;
+    let token = token.split_whitespace().last().unwrap();
+    for label in ["http", "socket", "flood"] {
+        gateway.approve(&format!("{label}/refunds")).await;
+        let uri = format!("skill://{label}/refunds/SKILL.md");
+        gateway.host().with_token(token).read(&uri).await.result();
+        Pipe::socket_with_token(&gateway, token).await.read(&uri).await.result();
+    }
+    for label in ["closed", "dies"] {
+        gateway
+            .origin_when(label, "is told of", |item| item["last_error"].is_string())
+            .await;
+    }
+    let said = gateway.stderr();
+    assert!(said.contains("TRACE"), "it shows everything");
+    for spelling in [SECRET, token].into_iter().flat_map(spellings) {
+        assert!(!said.contains(&spelling), "{spelling}");
+    }
+    gateway.finish().await;
 }
