@@ -154,6 +154,22 @@ async fn requests_for_skills_keep_a_session_alive_and_silence_ends_it() {
 }
 
 #[tokio::test]
+async fn a_stream_with_nothing_to_tell_shows_that_it_is_there() {
+    // case D6.
+    let (_origin, gateway) = approved().await;
+    let host = Host::legacy(gateway.mcp()).await;
+    let mut stream = host.without_body(Method::GET).await;
+    assert_eq!(stream.headers()["cache-control"], "no-cache");
+    assert_eq!(stream.headers()["x-accel-buffering"], "no");
+    let mut heard = Vec::new();
+    while !heard.split(|byte| *byte == b'\n').any(|line| line.starts_with(b":")) {
+        let piece = tokio::time::timeout(DEADLINE, stream.chunk()).await.unwrap();
+        heard.extend(piece.unwrap().expect("a stream that goes on"));
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
 async fn there_are_not_more_sessions_than_there_is_room_for() {
     let origin = Origin::with([refunds()]);
     let setup = Setup::new().origin("acme", &origin).set("limits.sessions = 2");

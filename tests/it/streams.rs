@@ -22,6 +22,7 @@ use crate::support::origin::Origin;
 use crate::support::pipe::Pipe;
 use crate::support::pipe::upgrade;
 use crate::support::refunds;
+use crate::support::skill::Skill;
 
 /// A file in the merged view.
 const FILE: &str = "skill://acme/refunds/SKILL.md";
@@ -269,6 +270,43 @@ async fn what_is_no_message_is_answered_and_ends_nothing() {
             pipe.say(text).await;
         }
         pipe.read(FILE).await.result();
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn members_are_known_by_their_exact_names_and_once() {
+    // case S1.
+    let origin = Origin::with([refunds(), Skill::at("skill://held/SKILL.md")]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/refunds").await;
+    gateway.skill_is("acme/held", "pending").await;
+    let (meta, held) = (client::meta(), "skill://acme/held/SKILL.md");
+    let read = |members: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read",{members}}}"#);
+    let known = format!(r#""params":{{"uri":"{FILE}","_meta":{meta}}}"#);
+    for mut pipe in pipes(&gateway).await {
+        for others in [
+            format!(r#""params":{{"uri":"{FILE}","Uri":"{held}","URI":1,"_meta":{meta}}}"#),
+            format!(r#"{known},"Params":{{"uri":"{held}"}},"param\u017f":{{"uri":"{held}"}}"#),
+            format!(r#"{known},"Method":"skills/list","ID":2"#),
+        ] {
+            pipe.say(&read(&others)).await;
+            let answer = pipe.hear().await;
+            assert_eq!(
+                (&answer.json["id"], answer.bytes().as_slice()),
+                (&json!(1), refunds().bytes("SKILL.md"))
+            );
+        }
+        for unknown in [
+            format!(r#""params":{{"Uri":"{FILE}","_meta":{meta}}}"#),
+            format!(r#""param\u017f":{{"uri":"{FILE}","_meta":{meta}}}"#),
+            format!(r#""params":{{"uri":"{held}","uri":"{FILE}","_meta":{meta}}}"#),
+            format!(r#""params":{{"uri":"{held}","_meta":{meta}}},{known}"#),
+        ] {
+            pipe.say(&read(&unknown)).await;
+            let answer = pipe.hear().await;
+            assert!(answer.json["error"].is_object(), "{unknown}: {}", answer.text);
+        }
     }
     gateway.finish().await;
 }
