@@ -10,6 +10,8 @@ mod accept;
 mod batch;
 mod endpoint;
 mod frames;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod guard;
 mod held;
 mod lane;

@@ -250,7 +250,7 @@ mod tests {
         let config = Config::parse(text.as_bytes(), &folder.path().join("proxy.toml"), &|_| None).unwrap();
         let opened = Gateway::open(&config, Mode::default(), Clock::system(), Shutdown::new());
         let gateway = Box::pin(opened).await.unwrap();
-        let Doors(shared) = Doors::new(&gateway, &config.server, &[]);
+        let Doors(shared) = Doors::new(&gateway, &config);
         tokio::time::pause();
         let (near, far) = tokio::io::duplex(4096);
         let socket = WebSocketStream::from_raw_socket(near, Role::Server, None).await;

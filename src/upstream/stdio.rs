@@ -198,22 +198,24 @@ impl Outlet for Input {
 }
 
 /// Lines of bytes, of which a half one is kept between two calls.
-struct Lines<R> {
+pub(super) struct Lines<R> {
     reader: R,
     buffer: BytesMut,
     /// Bytes of the buffer that have no end of a line among them.
     searched: usize,
 }
 
-impl<R: AsyncRead + Send + Unpin> Lines<R> {
-    fn new(reader: R) -> Self {
+impl<R> Lines<R> {
+    pub(super) fn new(reader: R) -> Self {
         Self {
             reader,
             buffer: BytesMut::new(),
             searched: 0,
         }
     }
+}
 
+impl<R: AsyncRead + Send + Unpin + 'static> Source for Lines<R> {
     /// The next line that is not blank, of at most `cap` bytes.
     async fn next(&mut self, cap: u64) -> Result<Bytes, Error> {
         loop {

@@ -3,9 +3,9 @@
 //! Input: the path, header lines, an empty line, the body.
 #![no_main]
 
-use std::fs;
+mod skills;
+
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -18,43 +18,20 @@ use http::header::CONTENT_TYPE;
 use http::header::HOST;
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
-use portcullis::clock::Clock;
-use portcullis::config::Config;
-use portcullis::gateway::Approving;
-use portcullis::gateway::By;
 use portcullis::gateway::Caller;
-use portcullis::gateway::Gateway;
-use portcullis::gateway::Mode;
-use portcullis::gateway::Who;
-use portcullis::server;
-use portcullis::shutdown::Shutdown;
 use serde_json::Value;
-use tempfile::TempDir;
-use tokio::runtime::Builder;
-use tokio::runtime::Runtime;
+use skills::HELD;
+use skills::Serving;
 use tower::ServiceExt as _;
 
-/// Words of the skill that nobody approved.
-const HELD: &str = "words-that-nobody-approved";
-
-/// Configured, with one skill approved and one held.
-const CONFIG: &str = "[log]\nlevel = \"error\"\n[store]\ndata_dir = \"data\"\nallow_unsafe_location = true\n[audit]\ndeliveries = false\n\
-                      [[origin]]\nlabel = \"acme\"\ndir = \"skills\"\n";
-
-static HERE: LazyLock<Here> = LazyLock::new(Here::new);
-
-struct Here {
-    runtime: Runtime,
-    router: Router,
-    _folder: TempDir,
-}
+static SERVING: LazyLock<Serving<Router>> =
+    LazyLock::new(|| Serving::by(|doors, config| doors.router(&config.server, Router::new())));
 
 fuzz_target!(|bytes: &[u8]| {
-    let here = &*HERE;
     let (request, body) = request(bytes);
-    here.runtime.block_on(async {
-        let answer = here
-            .router
+    SERVING.runtime.block_on(async {
+        let answer = SERVING
+            .way
             .clone()
             .oneshot(request)
             .await
@@ -113,53 +90,4 @@ fn check(body: &[u8], answer: &Value) {
     {
         assert_eq!(request.get("id"), answer.get("id"));
     }
-}
-
-impl Here {
-    fn new() -> Self {
-        let folder = TempDir::new().expect("a folder");
-        for (name, words) in [("read-me", "words-that-are-served"), ("held-back", HELD)] {
-            let skill = folder.path().join("skills").join(name);
-            fs::create_dir_all(skill.join("references")).expect("a folder");
-            let text = format!("---\nname: {name}\ndescription: To be asked for.\n---\n\n{words}\n");
-            fs::write(skill.join("SKILL.md"), text).expect("a file");
-            fs::write(skill.join("references/more.md"), words).expect("a file");
-        }
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let router = runtime.block_on(open(folder.path()));
-        Self {
-            runtime,
-            router,
-            _folder: folder,
-        }
-    }
-}
-
-/// The MCP listener's routes over a gateway that serves one of the two skills.
-async fn open(folder: &Path) -> Router {
-    let config = Config::parse(CONFIG.as_bytes(), &folder.join("proxy.toml"), &|_| None).expect("a configuration");
-    let gateway = Gateway::open(&config, Mode::default(), Clock::system(), Shutdown::new())
-        .await
-        .expect("it opens");
-    gateway.start_refreshers();
-    let by = By {
-        who: Who::Gateway,
-        note: None,
-    };
-    while gateway.summary().waiting < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let skills = gateway.skills().await;
-    let skill = skills
-        .iter()
-        .find(|skill| skill.uri.contains("read-me"))
-        .expect("it is seen");
-    let key = portcullis::gateway::parse_skill("acme/read-me").expect("a skill");
-    let wanted = Approving {
-        set: skill.set.expect("it has a set"),
-        expires: None,
-        reviewed: None,
-    };
-    gateway.approve(&by, &key, wanted).await.expect("it is approved");
-    server::Doors::new(&gateway, &config).router(&config.server, Router::new())
 }
