@@ -117,10 +117,39 @@ where
 /// The address of an origin: over HTTP or a WebSocket, a host, and neither user, password nor fragment.
 pub(super) fn origin_url(value: &DeValue<'_>) -> Result<Address, String> {
     let url = url(value, &["http", "https", "ws", "wss"])?;
+    // The address is told to operators and stands on the record, for good.
+    if url.query_pairs().any(|(name, _)| names_a_secret(&name)) {
+        return Err(
+            "has a query that looks like a credential, and the address is on the record; credentials belong into headers"
+                .to_owned(),
+        );
+    }
     Ok(match url.scheme() {
         "ws" | "wss" => Address::WebSocket(url),
         _ => Address::Http(url),
     })
+}
+
+/// Words in the name of a parameter that holds a credential.
+const SECRET_WORDS: [&str; 11] = [
+    "key",
+    "apikey",
+    "token",
+    "accesstoken",
+    "secret",
+    "password",
+    "passwd",
+    "auth",
+    "signature",
+    "sig",
+    "credential",
+];
+
+/// Says whether a parameter's name says that it holds a credential, as `api_key` does.
+fn names_a_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| SECRET_WORDS.contains(&word))
 }
 
 /// A web address: `http` or `https`, a host, and neither user, password nor fragment.

@@ -4,6 +4,7 @@
 //! What comes before its answer goes to whoever relays it, and to nobody else.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::CustomRequest;
@@ -30,7 +31,9 @@ use super::listing;
 use super::session::Question;
 use super::session::Relayed;
 use super::session::Server;
+use super::session::Session;
 use super::sink::Sink;
+use crate::domain::LogLevel;
 
 /// The longest that a call may take, whatever comes meanwhile.
 const LONGEST_CALL: Duration = Duration::from_secs(30 * 60);
@@ -40,6 +43,9 @@ const INTERIM: usize = 16;
 
 /// Bytes of an origin's words about itself.
 const INSTRUCTIONS: usize = 16 * 1024;
+
+/// How long a call waits until its origin has taken a level of log messages.
+const LEVEL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The members of `_meta` that a modern request has for what hosts can be asked, and for log messages (base protocol §3).
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -73,6 +79,8 @@ pub struct Call {
     pub params: Map<String, Value>,
     /// What of the host's `_meta` goes on.
     pub meta: Map<String, Value>,
+    /// From which level on the host wants to hear log messages.
+    pub level: Option<LogLevel>,
     /// What the host can be asked, as a `ClientCapabilities` object.
     pub capabilities: Value,
     /// Whether the host speaks the newest revision.
@@ -272,6 +280,23 @@ impl Server {
         })
     }
 
+    /// Has a server of before 2026-07-28 tell of log messages from `level` on, unless it does already. It knows one level for
+    /// all who share the session; each host is given what it asked for.
+    async fn let_speak(&self, session: &Arc<Session>, level: LogLevel) {
+        if !session.is_to_speak_from(level) {
+            return;
+        }
+        let question = Question {
+            method: "logging/setLevel",
+            params: json!({ "level": level }),
+            cap: SHARE_BYTES,
+            timeout: LEVEL_PATIENCE,
+        };
+        if let Err(error) = self.ask_in(session, question).await {
+            tracing::debug!(%error, "an origin did not take a level of log messages");
+        }
+    }
+
     /// Sends a call in a session in which the host can be asked so much, and waits for as long as something comes.
     async fn relay(&self, call: Call, interim: mpsc::Sender<Interim>, patience: Duration) -> Result<String, Error> {
         let era = if call.is_modern { Era::Modern } else { Era::Legacy };
@@ -282,8 +307,9 @@ impl Server {
         let mut meta = call.meta;
         if session.is_modern() {
             meta.insert(CAPABILITIES.to_owned(), call.capabilities);
-        } else {
-            meta.remove(LOG_LEVEL);
+            meta.extend(call.level.map(|level| (LOG_LEVEL.to_owned(), json!(level))));
+        } else if let Some(level) = call.level {
+            self.let_speak(&session, level).await;
         }
         let mut request = CustomRequest::new(call.method, Some(Value::Object(call.params)));
         request.extensions_mut().insert(sink.clone());

@@ -40,6 +40,7 @@ use super::http::innermost;
 use super::notices::Notices;
 use super::relay::Interim;
 use super::sink::Sink;
+use crate::domain::LogLevel;
 use crate::shutdown::Shutdown;
 
 /// How long what a server declares is taken as it was when its session was opened, where it lacks what is asked for.
@@ -103,6 +104,8 @@ pub(super) struct Session {
     era: Era,
     /// Calls of hosts under way.
     calls: Calls,
+    /// From which level on a server of before 2026-07-28 was told to tell of log messages; held for a look.
+    level: parking_lot::Mutex<Option<LogLevel>>,
     /// One call at a time, where it could not be told which of them a question is about.
     turn: Option<Mutex<()>>,
     /// Cancelled with the last that keeps it.
@@ -128,6 +131,17 @@ impl Session {
     /// Whether it can still be asked.
     fn is_live(&self) -> bool {
         !self.service.is_closed() && !self.service.is_transport_closed()
+    }
+
+    /// Says whether the server can tell of log messages and has to be told to do so from `level` on; it is taken as told.
+    pub(super) fn is_to_speak_from(&self, level: LogLevel) -> bool {
+        let can = self.peer_info().is_some_and(|info| info.capabilities.logging.is_some());
+        let mut told = self.level.lock();
+        let is_new = can && told.is_none_or(|told| level < told);
+        if is_new {
+            *told = Some(level);
+        }
+        is_new
     }
 
     /// Whether it is time to look for what the origin has learned.
@@ -493,6 +507,7 @@ impl Server {
             may_change: self.carrier.is_http(),
             era,
             calls,
+            level: parking_lot::Mutex::default(),
             turn: may_be_mixed_up.then(Mutex::default),
             over: CancellationToken::new(),
             line,

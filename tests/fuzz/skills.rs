@@ -80,7 +80,6 @@ async fn open(folder: &Path) -> (Doors, Config) {
         reviewed: None,
     };
     gateway.approve(&by, &key, wanted).await.expect("it is approved");
-    let labels: Vec<_> = config.origins.iter().map(|origin| origin.label.clone()).collect();
-    let doors = Doors::new(&gateway, &config.server, &labels);
+    let doors = Doors::new(&gateway, &config);
     (doors, config)
 }

@@ -445,6 +445,30 @@ async fn progress_and_log_messages_reach_the_host_that_asked_for_them() {
     }
 }
 
+#[tokio::test]
+async fn an_origin_with_sessions_is_told_the_most_that_any_host_wants_to_hear() {
+    let (toolbox, gateway) = passing(Era::LegacyWithSessions, AS_IS).await;
+    let host = gateway.host();
+    eventually(async || tools(&host).await.len() == 6).await;
+    call(&host, "box__echo", json!({})).await;
+    assert!(
+        toolbox.asked("logging/setLevel").is_empty(),
+        "nobody wants to hear anything"
+    );
+    for level in ["warning", "error", "info", "info"] {
+        let meta = json!({ "io.modelcontextprotocol/logLevel": level });
+        let params = json!({ "name": "box__echo", "arguments": {}, "_meta": meta });
+        host.ask("tools/call", params).await.result();
+    }
+    let told = toolbox.asked("logging/setLevel");
+    let levels: Vec<_> = told
+        .iter()
+        .map(|came| came.message["params"]["level"].clone())
+        .collect();
+    assert_eq!(levels, ["warning", "info"]);
+    gateway.finish().await;
+}
+
 /// A host that says yes to whatever it is asked, and keeps the words.
 #[derive(Clone, Default)]
 struct Agreeable(std::sync::Arc<parking_lot::Mutex<Vec<String>>>);

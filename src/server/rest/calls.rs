@@ -42,7 +42,7 @@ const MAX_ROUNDS: usize = 8;
 const PASSED_META: [&str; 2] = ["traceparent", "tracestate"];
 
 /// The member of `_meta` that asks for log messages.
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The header field that names what a method is about.
 const MCP_NAME: &str = "mcp-name";
@@ -110,6 +110,7 @@ impl Handler {
             method: target.method.name(),
             params: target.params.clone(),
             meta: host.passed_meta(),
+            level: self.wanted_level(host),
             capabilities: Value::Object(host.capabilities.clone()),
             is_modern: host.is_modern,
             fields: target.fields.clone(),
@@ -399,7 +400,7 @@ impl Host<'_> {
     /// What of its `_meta` goes to origins.
     fn passed_meta(&self) -> Map<String, Value> {
         let meta = serde_json::to_value(&self.context.meta).unwrap_or_default();
-        let passed = PASSED_META.iter().chain([&LOG_LEVEL]);
+        let passed = PASSED_META.iter();
         passed
             .filter_map(|key| Some(((*key).to_owned(), meta.get(key)?.clone())))
             .collect()

@@ -52,10 +52,12 @@ use super::lane::TTL;
 use super::sessions::Door;
 use crate::config::Bridge;
 use crate::config::Passed;
+use crate::domain::LogLevel;
 use crate::gateway::Gateway;
 use crate::gateway::View;
 
 use calls::Host;
+use calls::LOG_LEVEL;
 use notices::Watched;
 use questions::Parking;
 use refusal::Refusal;
@@ -66,18 +68,6 @@ pub(super) use relayed::way_of;
 
 /// How long a host may wait before it comes back to a stream that broke.
 const RETRY: Duration = Duration::from_secs(3);
-
-/// The levels of log messages, the least urgent first.
-const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 /// The SDK's service for one view.
 pub(super) struct Rest {
@@ -93,8 +83,8 @@ pub(super) struct Handler {
     view: View,
     /// Calls that wait for their hosts, whichever session they come back in.
     parking: Parking,
-    /// The least severity that a host of before 2026-07-28 wants to hear of; held for a look.
-    level: Mutex<usize>,
+    /// From which level on a host of before 2026-07-28 wants to hear, once it said so; held for a look.
+    level: Mutex<Option<LogLevel>>,
     /// What a host of before 2026-07-28 watches.
     watched: Watched,
     /// The bridge for hosts without the extension.
@@ -244,13 +234,21 @@ impl Handler {
     /// Says whether a host wants to hear of a log message (base protocol §15; before 2026-07-28, everything unless it said
     /// otherwise).
     fn wants_log(&self, message: &Value, host: &Host<'_>) -> bool {
-        let least = if host.is_modern {
-            let meta = serde_json::to_value(&host.context.meta).unwrap_or_default();
-            severity(meta.get("io.modelcontextprotocol/logLevel"))
-        } else {
-            Some(*self.level.lock())
-        };
-        least.is_some_and(|least| severity(message.get("level")) >= Some(least))
+        let level = message.get("level").and_then(LogLevel::of);
+        match (self.wanted_level(host), level) {
+            (Some(least), Some(level)) => level >= least,
+            (Some(_), None) => false,
+            (None, _) => !host.is_modern,
+        }
+    }
+
+    /// From which level on a host said that it wants to hear.
+    fn wanted_level(&self, host: &Host<'_>) -> Option<LogLevel> {
+        if !host.is_modern {
+            return *self.level.lock();
+        }
+        let meta = serde_json::to_value(&host.context.meta).unwrap_or_default();
+        LogLevel::of(meta.get(LOG_LEVEL)?)
     }
 
     async fn answer(&self, method: Relayed, params: Value, host: &Host<'_>) -> Result<Value, Refusal> {
@@ -273,12 +271,6 @@ impl Handler {
             }
         }
     }
-}
-
-/// How urgent a level is, by its name (RFC 5424 §6.2.1); none of any other name.
-fn severity(level: Option<&Value>) -> Option<usize> {
-    let name = level?.as_str()?;
-    LEVELS.iter().position(|known| *known == name)
 }
 
 /// Says whether the request is of an era that has hints for caches (base protocol §10.1, §25).
@@ -401,7 +393,7 @@ impl ServerHandler for Handler {
             return Err(Refusal::NoMethod("logging/setLevel").error(false, false));
         }
         let level = serde_json::to_value(request.level).unwrap_or_default();
-        *self.level.lock() = severity(Some(&level)).unwrap_or_default();
+        *self.level.lock() = LogLevel::of(&level);
         Ok(())
     }
 

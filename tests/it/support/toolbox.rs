@@ -255,7 +255,7 @@ fn result(shared: &Shared, method: &str, params: &Value) -> Result<Value, (u16, 
             (More::Nothing, _) => json!({ "tools": offer.tools }),
         },
         "prompts/list" => json!({ "prompts": offer.prompts }),
-        "resources/subscribe" | "resources/unsubscribe" if shared.era != Era::Modern => json!({}),
+        "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" if shared.era != Era::Modern => json!({}),
         "resources/list" => json!({ "resources": offer.resources }),
         "resources/templates/list" => json!({ "resourceTemplates": offer.templates }),
         "prompts/get" => {
