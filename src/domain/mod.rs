@@ -17,6 +17,7 @@ mod directory;
 mod entry;
 mod finding;
 pub mod frontmatter;
+pub mod inspect;
 mod json;
 mod label;
 mod level;
