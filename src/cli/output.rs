@@ -1,5 +1,7 @@
 //! What is printed: tables and sentences for people, one JSON value for programs.
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::io::Write as _;
 use std::io::stdin;
@@ -21,6 +23,9 @@ use crate::admin::NewToken;
 use crate::admin::Removed;
 use crate::admin::TokensRevoked;
 use crate::domain::Tally;
+use crate::domain::inspect::Check;
+use crate::domain::inspect::Remark;
+use crate::domain::inspect::Severity;
 use crate::gateway::ClosedSet;
 use crate::gateway::Decided;
 use crate::gateway::Difference;
@@ -257,6 +262,7 @@ impl Output {
                         .lines()
                         .for_each(|line| text.push_str(&format!("    {}\n", plain(line))));
                 }
+                text.push_str(&remarked(&file.remarks));
             }
             text
         })?;
@@ -518,6 +524,13 @@ fn described(details: &SkillDetails) -> String {
     for finding in &status.findings {
         line("look at", finding);
     }
+    text.push_str(&remarked(&details.remarks));
+    if details.uninspected > 0 {
+        text.push_str(&format!(
+            "  {} files are not stored and were not inspected; portcullis pull fetches them\n",
+            details.uninspected
+        ));
+    }
     for file in &details.files {
         let stored = if file.stored { "stored" } else { "      " };
         text.push_str(&format!(
@@ -525,6 +538,36 @@ fn described(details: &SkillDetails) -> String {
             file.size,
             file.digest,
             plain(file.uri.as_str())
+        ));
+    }
+    text
+}
+
+/// Where a reviewer should look, what weighs most first, with what to look at once for each check; notes are counted.
+fn remarked(remarks: &[Remark]) -> String {
+    let severity = |remark: &Remark| remark.check.severity();
+    let mut weighty: Vec<_> = remarks
+        .iter()
+        .filter(|remark| severity(remark) > Severity::Note)
+        .collect();
+    weighty.sort_by_key(|remark| std::cmp::Reverse(severity(remark)));
+    let (mut text, mut told) = (String::new(), BTreeSet::new());
+    for remark in weighty {
+        text.push_str(&format!("  {:<12} {}\n", "look at", plain(&remark.to_string())));
+        if told.insert(remark.check) {
+            text.push_str(&format!("  {:<12} {}\n", "", remark.check.look_at()));
+        }
+    }
+    let mut notes: BTreeMap<Check, usize> = BTreeMap::new();
+    for remark in remarks.iter().filter(|remark| severity(remark) == Severity::Note) {
+        *notes.entry(remark.check).or_default() += 1 + remark.more;
+    }
+    if !notes.is_empty() {
+        let notes: Vec<_> = notes.iter().map(|(check, count)| format!("{check} {count}")).collect();
+        text.push_str(&format!(
+            "  {:<12} {} (--json has them all)\n",
+            "notes",
+            notes.join(", ")
         ));
     }
     text

@@ -9,6 +9,7 @@ use super::problem::Invalid;
 use super::read::read_text;
 use super::value;
 use crate::domain::SkillKey;
+use crate::domain::inspect::Severity;
 use crate::domain::policy::Barred;
 use crate::domain::policy::Change;
 use crate::domain::policy::Content;
@@ -106,6 +107,13 @@ fn case(section: &Section<'_>, skill: &impl Fn(&str) -> Option<SkillKey>) -> Opt
     })
 }
 
+/// What the weightiest remark may weigh.
+const SEVERITIES: [(&str, Severity); 3] = [
+    ("note", Severity::Note),
+    ("warning", Severity::Warning),
+    ("high", Severity::High),
+];
+
 /// What is known; where the case says nothing, the set was just seen, is like the one before, and is not stored.
 fn facts(section: &Section<'_>) -> Facts {
     let flag = |key, standard| section.read(key, value::flag).unwrap_or(standard);
@@ -113,6 +121,7 @@ fn facts(section: &Section<'_>) -> Facts {
     let content = Content {
         text_only: flag("text_only", true),
         no_shebang: flag("no_shebang", true),
+        worst: section.read("worst", value::word(&SEVERITIES)),
     };
     Facts {
         seen_for: section

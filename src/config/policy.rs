@@ -16,6 +16,7 @@ use crate::domain::OnChange;
 use crate::domain::Trust;
 use crate::domain::policy::Conditions;
 use crate::domain::policy::Keys;
+use crate::domain::policy::MaxSeverity;
 use crate::domain::policy::Rule;
 use crate::domain::policy::RuleName;
 use crate::domain::policy::SkillPattern;
@@ -105,6 +106,13 @@ fn quorum(written: &DeValue<'_>, people: &People) -> Result<NonZeroU32, String> 
     number.ok_or_else(|| format!("{wanted} is more than anybody can count"))
 }
 
+/// The most that a remark may weigh.
+const MAX_SEVERITIES: [(&str, MaxSeverity); 3] = [
+    ("none", MaxSeverity::None),
+    ("note", MaxSeverity::Note),
+    ("warning", MaxSeverity::Warning),
+];
+
 /// `auto`: conditions.
 fn conditions(section: &Section<'_>) -> Conditions {
     let flag = |key| section.read(key, value::flag).unwrap_or(false);
@@ -117,6 +125,7 @@ fn conditions(section: &Section<'_>) -> Conditions {
         max_new_bytes: section.read("max_new_bytes", value::size::<u64>(0)),
         text_only: flag("text_only"),
         no_shebang: flag("no_shebang"),
+        max_severity: section.read("max_severity", value::word(&MAX_SEVERITIES)),
     }
 }
 

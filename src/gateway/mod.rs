@@ -13,6 +13,7 @@ mod catalog;
 mod changes;
 mod deliveries;
 mod evidence;
+mod inspected;
 mod keep;
 mod ledger;
 mod locks;
@@ -107,6 +108,7 @@ pub use evidence::Covered;
 pub use evidence::LogKeys;
 pub use evidence::RecordReport;
 pub use evidence::Rotated;
+use inspected::Inspected;
 pub use ledger::By;
 use ledger::Ledger;
 pub use ledger::Who;
@@ -220,6 +222,7 @@ struct Inner {
     behind: Behind,
     /// Answers that wait to be written to the record.
     deliveries: Deliveries,
+    inspected: Inspected,
     /// Skills that an origin said it does not have.
     unknown: Recent,
     /// Skills whose entries were asked for again since a host asked for a file that they do not list.
@@ -378,6 +381,7 @@ impl Gateway {
             flights: parking_lot::Mutex::default(),
             behind: Behind::default(),
             deliveries: Deliveries::new(config.audit.clone()),
+            inspected: Inspected::default(),
             unknown: Recent::default(),
             looked_at: Recent::default(),
             asked_for: Recent::default(),

@@ -232,14 +232,17 @@ impl Inner {
         let task = self.shutdown.spawn(async move {
             if let Some(outcome) = inner.read_disk(&key.skill, &entry, &resource).await.transpose() {
                 inner.flights.lock().remove(&key);
-                return outcome.map(|file| Obtained {
-                    file: Arc::new(file),
+                let file = Arc::new(outcome?);
+                inner.inspect_soon(&key.skill, &entry, &file);
+                return Ok(Obtained {
+                    file,
                     source: Source::Disk,
                 });
             }
             let fetched = Box::pin(inner.fetch_verified(&key.skill, &entry, &resource, key.attempt)).await;
             match fetched.map(Arc::new) {
                 Ok(file) => {
+                    inner.inspect_soon(&key.skill, &entry, &file);
                     inner.keep(key, &file).await;
                     Ok(Obtained {
                         file,
@@ -298,7 +301,7 @@ impl Inner {
     }
 
     /// Does work on `bytes` bytes: at once where they are few, else where it holds up nobody.
-    async fn off_runtime<T: Send + 'static>(
+    pub(super) async fn off_runtime<T: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,

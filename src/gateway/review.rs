@@ -11,6 +11,7 @@ use super::Error;
 use super::Gateway;
 use super::Inner;
 use super::catalog::CatalogSkill;
+use super::inspected::path_of;
 use super::ledger::Ledger;
 use super::ledger::closing;
 use crate::domain::Ballot;
@@ -36,6 +37,7 @@ use crate::domain::VerifiedFile;
 use crate::domain::VoteOutcome;
 use crate::domain::audit::Actor;
 use crate::domain::audit::Event;
+use crate::domain::inspect::Remark;
 use crate::store::Store;
 use crate::upstream::Attempt;
 
@@ -115,6 +117,9 @@ pub struct FileDifference {
     pub after: Option<Digest>,
     /// A unified difference of the texts, where both are stored and text.
     pub text: Option<String>,
+    /// Where a reviewer should look in it as it is now, if it is stored.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
 }
 
 impl Gateway {
@@ -331,13 +336,18 @@ impl Gateway {
         );
         let frontmatter = |entry: &SkillEntry| diff.frontmatter.then(|| entry.frontmatter().canonical());
         let skill = Arc::new(key.clone());
+        let sighted = self.sighted(key).await;
         let mut files = Vec::with_capacity(diff.files.len());
         for change in &diff.files {
             let text = match &before {
                 Some(before) => inner.text_difference(&skill, before, &after, &change.uri).await,
                 None => None,
             };
-            files.push(FileDifference::new(change, text));
+            files.push(FileDifference::new(
+                change,
+                text,
+                sighted.on(&path_of(&after, &change.uri)),
+            ));
         }
         Ok(Difference {
             skill: key.clone(),
@@ -521,7 +531,7 @@ impl Inner {
 }
 
 impl FileDifference {
-    fn new(change: &FileChange, text: Option<String>) -> Self {
+    fn new(change: &FileChange, text: Option<String>, remarks: Vec<Remark>) -> Self {
         let kind = match (&change.before, &change.after) {
             (None, _) => "added",
             (Some(_), None) => "removed",
@@ -533,6 +543,7 @@ impl FileDifference {
             before: change.before.map(|(digest, _)| digest),
             after: change.after.map(|(digest, _)| digest),
             text,
+            remarks,
         }
     }
 }

@@ -311,10 +311,11 @@ impl Inner {
             return None;
         }
         let skill = Arc::new(key.clone());
-        let mut content = Content::NOTHING;
+        let mut content = Content::NOTHING.and_remarks(&self.remarks_on_entry(entry).await);
         for resource in entry.resources().iter() {
-            let file = self.read_disk(&skill, entry, resource).await.ok()??;
-            content = content.and(&file);
+            let file = Arc::new(self.read_disk(&skill, entry, resource).await.ok()??);
+            let remarks = self.remarks_on(entry, &file).await.ok()?;
+            content = content.and(&file).and_remarks(&remarks);
         }
         self.contents.lock().insert((key.clone(), entry.set()), content);
         Some(content)

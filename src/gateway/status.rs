@@ -1,5 +1,6 @@
 //! What operators are shown: the JSON of design §10.
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +12,7 @@ use super::Gateway;
 use super::Recording;
 use super::catalog::Catalog;
 use super::catalog::CatalogSkill;
+use super::inspected::Sighted;
 use super::ledger::Ledger;
 use super::observed::Observed;
 use super::witnessing::WitnessStatus;
@@ -25,6 +27,8 @@ use crate::domain::SkillKey;
 use crate::domain::SkillState;
 use crate::domain::SkillUri;
 use crate::domain::Timestamp;
+use crate::domain::inspect;
+use crate::domain::inspect::Remark;
 use crate::domain::mapping;
 
 /// A skill in `portcullis skills`.
@@ -65,6 +69,12 @@ pub struct SkillDetails {
     pub frontmatter: Option<String>,
     /// Its files.
     pub files: Vec<FileStatus>,
+    /// Where a reviewer should look, in the entry and in the files that are stored.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
+    /// Files that are not stored, and were therefore not inspected.
+    #[serde(default)]
+    pub uninspected: usize,
     /// The approval it is served under: the index of its leaf.
     pub approval: Option<u64>,
     /// When that approval ends by itself.
@@ -173,7 +183,12 @@ impl Gateway {
         let mut skills = Vec::new();
         for part in catalog.origins() {
             let label = part.label();
-            skills.extend(part.decided().map(|skill| status(&ledger, &names, skill, now)));
+            skills.extend(part.decided().map(|skill| {
+                let mut status = status(&ledger, &names, skill, now);
+                let known = skill.entry.iter().flat_map(|entry| self.0.inspected.known(entry));
+                status.findings.extend(known.map(|remark| remark.to_string()));
+                status
+            }));
             let observed = ledger.origins.get(label);
             let unknown = observed.into_iter().flat_map(|observed| observed.unreadable.keys());
             let unknown = unknown.filter(|uri| part.decided_about(uri).is_none());
@@ -190,6 +205,7 @@ impl Gateway {
     /// [`super::Error::NoSkill`] when nothing is known of it.
     pub async fn show(&self, key: &SkillKey) -> Result<SkillDetails, super::Error> {
         self.look_at_frontmatter(key).await;
+        let Sighted { remarks, uninspected } = self.sighted(key).await;
         let ledger = self.0.ledger.lock().await;
         let Ok(skill) = self.known(key) else {
             let status = without_set(&ledger, &key.label, &key.uri);
@@ -198,6 +214,8 @@ impl Gateway {
                 status,
                 frontmatter: None,
                 files: Vec::new(),
+                remarks,
+                uninspected,
                 approval: None,
                 expires: None,
             });
@@ -221,6 +239,8 @@ impl Gateway {
                 .flat_map(|entry| entry.resources().iter())
                 .map(file)
                 .collect(),
+            remarks,
+            uninspected,
             approval: approval.map(|approval| approval.leaf),
             expires: approval.and_then(|approval| approval.expires),
         })
@@ -306,8 +326,11 @@ impl Gateway {
     }
 }
 
-/// The skills of each name.
-struct Names<'a>(HashMap<&'a str, Vec<&'a SkillKey>>);
+/// The skills of each name, and which names are easily taken for one another.
+struct Names<'a> {
+    same: HashMap<&'a str, Vec<&'a SkillKey>>,
+    alike: BTreeMap<&'a str, Remark>,
+}
 
 impl<'a> Names<'a> {
     fn of(catalog: &'a Catalog) -> Self {
@@ -316,16 +339,23 @@ impl<'a> Names<'a> {
         for skill in catalog.origins().flat_map(|part| part.skills()) {
             names.entry(skill.key.uri.name()).or_default().push(&*skill.key);
         }
-        Self(names)
+        Self {
+            alike: inspect::look_alikes(names.keys().copied()),
+            same: names,
+        }
     }
 
     /// What a reviewer should know of other skills with the name of this one (H-15).
-    fn finding(&self, key: &SkillKey) -> Option<Finding> {
-        let mut others = self.0.get(key.uri.name())?.iter().filter(|other| **other != key);
-        Some(Finding::SameName {
-            other: SkillKey::clone(others.next()?),
-            more: others.count(),
-        })
+    fn findings(&self, key: &SkillKey) -> impl Iterator<Item = String> {
+        let alike = self.alike.get(key.uri.name()).map(Remark::to_string);
+        let same = || {
+            let mut others = self.same.get(key.uri.name())?.iter().filter(|other| **other != key);
+            Some(Finding::SameName {
+                other: SkillKey::clone(others.next()?),
+                more: others.count(),
+            })
+        };
+        same().map(|finding| finding.to_string()).into_iter().chain(alike)
     }
 }
 
@@ -342,7 +372,8 @@ fn status(ledger: &Ledger, names: &Names<'_>, skill: &CatalogSkill, now: Timesta
         .flat_map(|set| observed.map(|observed| observed.findings(uri, set)).unwrap_or_default());
     let findings = own
         .map(Finding::to_string)
-        .chain(seen.chain(names.finding(&skill.key)).map(|finding| finding.to_string()));
+        .chain(seen.map(|finding| finding.to_string()))
+        .chain(names.findings(&skill.key));
     SkillStatus {
         label: label.clone(),
         uri: uri.to_string(),

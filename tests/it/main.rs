@@ -14,6 +14,7 @@ mod eras;
 mod folders;
 mod full_disk;
 mod http;
+mod inspects;
 mod isolates;
 mod layering;
 mod lazy;

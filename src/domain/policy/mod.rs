@@ -23,6 +23,7 @@ pub use ruling::Change;
 pub use ruling::Conditions;
 pub use ruling::Content;
 pub use ruling::Facts;
+pub use ruling::MaxSeverity;
 pub use ruling::Review;
 pub use ruling::Ruling;
 pub use ruling::Unmet;

@@ -12,6 +12,8 @@ use super::Policy;
 use super::Source;
 use super::Trust;
 use crate::domain::entry::SkillEntry;
+use crate::domain::inspect::Remark;
+use crate::domain::inspect::Severity;
 use crate::domain::set::Resource;
 use crate::domain::verify::VerifiedFile;
 
@@ -137,6 +139,20 @@ pub struct Conditions {
     pub text_only: bool,
     /// No file begins with `#!`.
     pub no_shebang: bool,
+    /// The most that any remark on the entry or a file may weigh; none where it does not matter.
+    pub max_severity: Option<MaxSeverity>,
+}
+
+/// The most that a remark may weigh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MaxSeverity {
+    /// There may be no remark at all.
+    None,
+    /// Notes are let through.
+    Note,
+    /// Warnings too.
+    Warning,
 }
 
 /// What is known of a set that nobody decided about.
@@ -193,6 +209,8 @@ pub struct Content {
     pub text_only: bool,
     /// Whether no file begins with `#!`.
     pub no_shebang: bool,
+    /// What the weightiest remark on the entry or a file weighs, if there is any.
+    pub worst: Option<Severity>,
 }
 
 /// What a policy says of a set.
@@ -240,6 +258,8 @@ pub enum Unmet {
     NotText,
     /// A file begins with `#!`.
     Shebang,
+    /// A remark weighs more than it may.
+    Remark(Severity),
 }
 
 /// What is waited for.
@@ -281,7 +301,7 @@ impl Policy {
 impl Conditions {
     /// Says whether files have to be looked into.
     pub fn is_about_content(&self) -> bool {
-        self.text_only || self.no_shebang
+        self.text_only || self.no_shebang || self.max_severity.is_some()
     }
 
     fn is_about_change(&self) -> bool {
@@ -325,7 +345,15 @@ impl Conditions {
         if self.text_only && !content.text_only {
             return Some(Unmet::NotText);
         }
-        (self.no_shebang && !content.no_shebang).then_some(Unmet::Shebang)
+        if self.no_shebang && !content.no_shebang {
+            return Some(Unmet::Shebang);
+        }
+        let most = match self.max_severity? {
+            MaxSeverity::None => None,
+            MaxSeverity::Note => Some(Severity::Note),
+            MaxSeverity::Warning => Some(Severity::Warning),
+        };
+        content.worst.filter(|_| content.worst > most).map(Unmet::Remark)
     }
 }
 
@@ -359,6 +387,7 @@ impl Content {
     pub const NOTHING: Self = Self {
         text_only: true,
         no_shebang: true,
+        worst: None,
     };
 
     /// The same with one more file, which was verified.
@@ -367,11 +396,22 @@ impl Content {
         self.and_bytes(file.bytes())
     }
 
+    /// The same with what there is to look at in the entry or in a file.
+    #[must_use]
+    pub fn and_remarks(self, remarks: &[Remark]) -> Self {
+        let worst = remarks.iter().map(|remark| remark.check.severity()).max();
+        Self {
+            worst: self.worst.max(worst),
+            ..self
+        }
+    }
+
     fn and_bytes(self, bytes: &[u8]) -> Self {
         let bytes_of_text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         Self {
             text_only: self.text_only && is_text(bytes),
             no_shebang: self.no_shebang && !bytes_of_text.starts_with(b"#!"),
+            ..self
         }
     }
 }
@@ -470,6 +510,7 @@ impl fmt::Display for Unmet {
             Self::NewBytes(bytes) => write!(f, "{bytes} bytes are new"),
             Self::NotText => f.write_str("a file is not text"),
             Self::Shebang => f.write_str("a file begins with #!"),
+            Self::Remark(severity) => write!(f, "a reviewer should look at something that weighs {severity}"),
         }
     }
 }
