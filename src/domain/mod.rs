@@ -28,6 +28,7 @@ mod origin;
 mod ownership;
 pub mod parameters;
 pub mod policy;
+pub mod publish;
 mod set;
 mod template;
 mod text;

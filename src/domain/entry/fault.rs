@@ -6,6 +6,7 @@ use super::read::MAX_NAME_CHARS;
 use crate::domain::definitions::DEFINITIONS_SCHEME;
 use crate::domain::digest::InvalidDigest;
 use crate::domain::json::InvalidJson;
+use crate::domain::publish::Unpublishable;
 use crate::domain::uri::InvalidUri;
 use crate::domain::uri::ResourceUri;
 
@@ -129,6 +130,9 @@ pub enum EntryFault {
         /// What it says.
         found: String,
     },
+    /// A folder has it, and it is not published.
+    #[error(transparent)]
+    Unpublishable(#[from] Unpublishable),
     /// More files than a skill may have (S-28).
     #[error("it has {got} files, over the limit of {limit}")]
     TooManyFiles {
@@ -168,6 +172,7 @@ impl EntryFault {
             Self::Twice(_) | Self::OwnFileMissing => "S-21",
             Self::Digest { .. } => "S-24",
             Self::NoSize(_) | Self::Size { .. } => "S-23",
+            Self::Unpublishable(why) => why.rule.id(),
             Self::TooManyFiles { .. } | Self::TooManyBytes { .. } => "S-28",
         }
     }

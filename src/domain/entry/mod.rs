@@ -9,6 +9,9 @@ use std::fmt;
 pub use fault::EntryFault;
 pub use fault::IncompleteEntry;
 pub use fault::RejectedEntry;
+pub(super) use read::MAX_DESCRIPTION_CHARS;
+pub(super) use read::MAX_NAME_CHARS;
+pub(super) use read::is_skill_name;
 use rewrite::add_sizes;
 use rewrite::rewrite;
 

@@ -31,10 +31,10 @@ const MAX_SHOWN_CHARS: usize = 64;
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// Characters of a description that the Agent Skills format allows.
-pub(super) const MAX_DESCRIPTION_CHARS: usize = 1024;
+pub(in crate::domain) const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Characters of a name that the Agent Skills format allows (S-9).
-pub(super) const MAX_NAME_CHARS: usize = 64;
+pub(in crate::domain) const MAX_NAME_CHARS: usize = 64;
 
 impl ReadEntry {
     /// Reads one entry, keeping its text.
@@ -224,7 +224,8 @@ fn check_frontmatter(frontmatter: &Json, uri: &SkillUri) -> Result<Vec<Finding>,
     })
 }
 
-fn is_skill_name(name: &str) -> bool {
+/// Says whether the Agent Skills format takes this for a name (S-9).
+pub(in crate::domain) fn is_skill_name(name: &str) -> bool {
     name.len() <= MAX_NAME_CHARS
         && name
             .split('-')
