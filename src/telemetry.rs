@@ -66,8 +66,7 @@ fn filter(level: Level, named: Option<&str>) -> Result<EnvFilter, Error> {
 }
 
 /// Our own events from `level` on. Libraries speak from `warn` on at most: below, some of them print what passes through.
-/// Two do not speak at all, but for the reader of folders: what they would say is told by us, and they say it with whole
-/// addresses, or of each refusal.
+/// Two do not speak at all: what they would say is told by us, and they say it with whole addresses, or of each refusal.
 fn directives(level: Level) -> String {
     let level = match level {
         Level::Error => "error,portcullis=error",
@@ -76,7 +75,7 @@ fn directives(level: Level) -> String {
         Level::Debug => "warn,portcullis=debug",
         Level::Trace => "warn,portcullis=trace",
     };
-    format!("{level},rmcp=off,rmcp::handler::server::skill_catalog=warn,rustls_platform_verifier=off")
+    format!("{level},rmcp=off,rustls_platform_verifier=off")
 }
 
 /// An error and its causes in one line, each cause said once.

@@ -358,7 +358,7 @@ impl Gateway {
         let origins = config.origins.iter().map(|origin| {
             Ok((
                 origin.label.clone(),
-                Origin::new(origin, &config.limits, mode, &shutdown)?,
+                Origin::new(origin, &config.limits, mode, &clock, &shutdown)?,
             ))
         });
         let origins = origins.collect::<Result<BTreeMap<_, _>, Error>>()?;
@@ -476,7 +476,13 @@ impl Error {
 }
 
 impl Origin {
-    fn new(config: &OriginConfig, limits: &Limits, mode: Mode, shutdown: &Shutdown) -> Result<Self, Error> {
+    fn new(
+        config: &OriginConfig,
+        limits: &Limits,
+        mode: Mode,
+        clock: &Clock,
+        shutdown: &Shutdown,
+    ) -> Result<Self, Error> {
         let failed = |error| Error::Upstream {
             label: config.label.clone(),
             error,
@@ -488,6 +494,7 @@ impl Origin {
             timeout: config.timeout,
             total: config.total,
             limits: limits.clone(),
+            clock: clock.clone(),
             shutdown: shutdown.clone(),
         };
         let upstream = if mode.offline {

@@ -387,7 +387,8 @@ impl Inner {
                 | upstream::Error::NoMethod(_)
                 | upstream::Error::Rpc { .. }
                 | upstream::Error::Malformed(_)
-                | upstream::Error::Folder(_) => Failed::Plain(reason_of(&error)),
+                | upstream::Error::Folder(_)
+                | upstream::Error::Partial(_) => Failed::Plain(reason_of(&error)),
             }
         })?;
         let bytes = fetched.bytes.clone();

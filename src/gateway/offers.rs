@@ -397,7 +397,8 @@ impl Listing<'_> {
                 shortfall @ (Shortfall::RepeatedCursor(_)
                 | Shortfall::TooManyPages(_)
                 | Shortfall::TooManyEntries(_)
-                | Shortfall::TooManyBytes(_)),
+                | Shortfall::TooManyBytes(_)
+                | Shortfall::Gaps(_)),
             ) => {
                 tracing::warn!(method, %shortfall, "the listing was ended with what was good");
                 *self.shortfall = Some(format!("{method}: {shortfall}"));

@@ -54,17 +54,17 @@ impl Gateway {
 impl Inner {
     async fn keep_fresh(self: &Arc<Self>, label: &Label) {
         let Some(origin) = self.origins.get(label) else { return };
-        let (mut turn, mut in_vain) = (0, 0_u32);
+        let (mut turn, mut in_vain, mut has_heard) = (0, 0_u32, false);
         loop {
             let before = self.times_told(label);
             let outcome = tokio::select! {
                 outcome = self.refresh(label, &mut turn) => outcome,
                 () = self.shutdown.begun() => return,
             };
-            in_vain = if self.times_told(label) == before {
-                in_vain.saturating_add(1)
-            } else {
-                0
+            in_vain = match (self.times_told(label) == before, has_heard) {
+                (true, true) => in_vain.saturating_add(1),
+                (true, false) => in_vain,
+                (false, _) => 0,
             };
             let wait = match &outcome {
                 Ok(ttl) => origin.next_refresh(*ttl),
@@ -73,12 +73,12 @@ impl Inner {
                     origin.upstream.retry_in().unwrap_or(origin.refresh)
                 }
             };
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = origin.upstream.went_down() => {}
-                () = self.hear_of_change(origin, in_vain) => {}
+            has_heard = tokio::select! {
+                () = tokio::time::sleep(wait) => false,
+                () = origin.upstream.went_down() => false,
+                () = self.hear_of_change(origin, in_vain) => true,
                 () = self.shutdown.begun() => return,
-            }
+            };
             if let Some(wait) = origin.upstream.retry_in() {
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
@@ -167,6 +167,10 @@ impl Inner {
         {
             match origin.upstream.get(&uri, Attempt::Probe).await {
                 Ok(got) => sightings.push(self.sighting(origin, &uri, got)),
+                // A folder answers for the others all the same.
+                Err(error @ upstream::Error::Partial(_)) => {
+                    tracing::debug!(%label, %uri, %error, "a skill is not seen");
+                }
                 Err(error) => {
                     tracing::warn!(%label, %uri, %error, "a skill that is not listed could not be asked for");
                     break;
@@ -184,12 +188,14 @@ impl Inner {
 
     /// Takes in a listing; gives the known skills that it does not have (absence proves nothing, H-20).
     async fn take_in_listing(&self, label: &Label, origin: &Origin, listing: Listing) -> Result<Vec<SkillUri>, Error> {
-        let (entries, repair_size, limits) = (listing.entries, origin.repair_size, self.limits.clone());
+        let (entries, rejected) = (listing.entries, listing.rejected);
+        let (repair_size, limits) = (origin.repair_size, self.limits.clone());
         // A listing may be long: reading it must not hold up what else runs.
         let read = tokio::task::spawn_blocking(move || {
             entries
                 .iter()
                 .map(|text| Sighting::read(text, repair_size, &limits))
+                .chain(rejected.into_iter().map(Sighting::Rejected))
                 .collect::<Vec<_>>()
         });
         let sightings = read.await.map_err(|error| Error::Task(error.to_string()))?;
@@ -265,6 +271,7 @@ impl Inner {
     pub(super) fn sighting(&self, origin: &Origin, uri: &SkillUri, got: Got) -> Sighting {
         let text = match got {
             Got::Unknown => return Sighting::Gone(uri.clone()),
+            Got::Rejected(rejected) => return Sighting::Rejected(rejected),
             Got::Entry(text) => text,
         };
         let other = |found: String| {

@@ -52,7 +52,8 @@ pub(super) fn reason_of(error: &upstream::Error) -> Unserved {
         | upstream::Error::Down { .. }
         | upstream::Error::Unreachable(_)
         | upstream::Error::TimedOut(_)
-        | upstream::Error::Folder(_) => Unserved::OriginDown,
+        | upstream::Error::Folder(_)
+        | upstream::Error::Partial(_) => Unserved::OriginDown,
         upstream::Error::Status(_)
         | upstream::Error::Unauthorized(_)
         | upstream::Error::NoSkills

@@ -6,13 +6,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Error;
+use super::folder::Gap;
 use crate::domain::Limits;
+use crate::domain::RejectedEntry;
 
 /// What a listing gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries' texts, in the origin's order. Each is one JSON value; nothing else about it was checked.
     pub entries: Vec<String>,
+    /// What a folder has and does not publish.
+    pub rejected: Vec<RejectedEntry>,
     /// How long the origin says that this is fresh.
     pub ttl: Option<Duration>,
     /// Why the rest is missing, when the listing had to end early.
@@ -42,6 +46,22 @@ pub enum Shortfall {
         /// How.
         error: Error,
     },
+    /// A folder has what could not be looked at; at least one.
+    #[error("not all of the folder was looked at: {}", in_short(.0))]
+    Gaps(Vec<Gap>),
+}
+
+/// Gaps that are told of one by one.
+const GAPS_TOLD: usize = 5;
+
+/// The first few gaps, and how many more there are.
+fn in_short(gaps: &[Gap]) -> String {
+    let told: Vec<_> = gaps.iter().take(GAPS_TOLD).map(ToString::to_string).collect();
+    let told = told.join("; ");
+    match gaps.len().saturating_sub(GAPS_TOLD) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
+    }
 }
 
 /// One page.

@@ -38,8 +38,10 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::domain::Limits;
 use crate::domain::Media;
+use crate::domain::RejectedEntry;
 use crate::domain::Resource;
 use crate::domain::SkillUri;
 use crate::shutdown::Shutdown;
@@ -48,6 +50,7 @@ use carrier::Carrier;
 pub use circuit::Attempt;
 use circuit::Circuit;
 use folder::Folder;
+pub use folder::Gap;
 pub use http::Headers;
 pub use listing::Listing;
 pub use listing::Shortfall;
@@ -85,6 +88,8 @@ pub struct Settings {
     pub total: Duration,
     /// Bounds on what it may send.
     pub limits: Limits,
+    /// What tells how old a file in a folder is.
+    pub clock: Clock,
     /// The end of the process, which waits for what an origin's connection still has to do.
     pub shutdown: Shutdown,
 }
@@ -146,6 +151,8 @@ impl Transport {
 pub enum Got {
     /// The entry's text.
     Entry(String),
+    /// It is in a folder, and not published.
+    Rejected(RejectedEntry),
     /// The origin says in so many words that it serves no such skill (S-34).
     Unknown,
 }
@@ -214,6 +221,9 @@ pub enum Error {
     /// The folder cannot be read.
     #[error("the folder cannot be read: {0}")]
     Folder(String),
+    /// Of the folder, what was asked for cannot be read.
+    #[error("the folder can be read in part only: {0}")]
+    Partial(String),
 }
 
 impl Error {
@@ -231,6 +241,7 @@ impl Error {
             | Self::NotFound
             | Self::Rpc { .. }
             | Self::Malformed(_)
+            | Self::Partial(_)
             | Self::TooLong { .. } => false,
         }
     }
@@ -244,7 +255,7 @@ impl Upstream {
     /// [`Error::Unreachable`] when its certificates or headers cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let transport = match &settings.address {
-            Address::Folder(root) => Transport::Folder(Folder::new(root.clone())),
+            Address::Folder(root) => Transport::Folder(Folder::new(root.clone(), settings)),
             Address::Http(web) => Transport::server(Carrier::http(settings, web)?, settings),
             Address::WebSocket(web) => Transport::server(Carrier::websocket(settings, web)?, settings),
             Address::Program(program) => Transport::server(Carrier::program(settings, program), settings),
@@ -356,15 +367,17 @@ impl Upstream {
         let inner = &self.0;
         let got = self.guarded(attempt, inner.limits.answer_bytes as u64, inner.timeout, async {
             match &inner.transport {
-                Transport::Server(server) => server.get(skill, &inner.limits, inner.timeout).await,
+                Transport::Server(server) => {
+                    let got = server.get(skill, &inner.limits, inner.timeout).await;
+                    got.map(Got::Entry)
+                }
                 Transport::Folder(folder) => folder.get(skill).await,
                 Transport::Offline => Err(Error::Offline),
             }
         });
         match got.await {
-            Ok(text) => Ok(Got::Entry(text)),
             Err(Error::NotFound) => Ok(Got::Unknown),
-            Err(error) => Err(error),
+            got => got,
         }
     }
 
@@ -382,7 +395,7 @@ impl Upstream {
                     let (uri, size) = (resource.uri.as_str(), Some(resource.size));
                     server.read(uri, size, cap, inner.total).await
                 }
-                Transport::Folder(folder) => folder.read(&resource.uri).await,
+                Transport::Folder(folder) => folder.read(&resource.uri, Some(resource.digest)).await,
                 Transport::Offline => Err(Error::Offline),
             }
         })
@@ -400,7 +413,7 @@ impl Upstream {
         self.guarded(attempt, cap, inner.total, async {
             match &inner.transport {
                 Transport::Server(server) => server.read(uri.as_str(), None, cap, inner.total).await,
-                Transport::Folder(folder) => folder.read(uri).await,
+                Transport::Folder(folder) => folder.read(uri, None).await,
                 Transport::Offline => Err(Error::Offline),
             }
         })

@@ -257,7 +257,8 @@ impl Upstream {
     pub async fn changed(&self) {
         match &self.0.transport {
             Transport::Server(server) => server.changed().await,
-            Transport::Folder(_) | Transport::Offline => std::future::pending().await,
+            Transport::Folder(folder) => folder.changed().await,
+            Transport::Offline => std::future::pending().await,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use portcullis::clock::Clock;
 use portcullis::domain::Limits;
 use portcullis::shutdown::Shutdown;
 use portcullis::upstream::Address;
@@ -42,6 +43,7 @@ fn upstream(origin: &Origin, timeout: Duration) -> Upstream {
         timeout,
         total: Duration::from_secs(60),
         limits: Limits::default(),
+        clock: Clock::system(),
         shutdown: Shutdown::new(),
     };
     Upstream::new(&settings).unwrap()

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::client::strings;
@@ -71,7 +72,7 @@ async fn links_out_of_the_folder_are_neither_listed_nor_served() {
     write_skill(folder.path(), "linked", "Has a link.");
     symlink(
         outside.path().join("secret.txt"),
-        folder.path().join("linked/secret.txt"),
+        folder.path().join("linked/alias.txt"),
     )
     .unwrap();
     let gateway = gateway(&folder).await;
@@ -79,12 +80,19 @@ async fn links_out_of_the_folder_are_neither_listed_nor_served() {
     let skills = gateway.cli(&["skills", "--json"]).await.expect(0).out;
     assert!(!skills.contains("elsewhere") && !skills.contains("secret"), "{skills}");
     for uri in [
-        "skill://local/linked/secret.txt",
+        "skill://local/linked/alias.txt",
+        "skill://local/linked/SKILL.md",
         "skill://local/elsewhere/SKILL.md",
         "skill://local/demo/../x",
     ] {
         gateway.host().read(uri).await.assert_shut();
     }
+    let told = rejected(&gateway, 2).await;
+    assert_eq!(
+        rules(&told),
+        [("link", None), ("link", Some("skill://linked/SKILL.md"))]
+    );
+    assert!(reason(&told, "linked").starts_with("linked/alias.txt: "), "{told:?}");
     gateway.finish().await;
 }
 
@@ -124,58 +132,68 @@ async fn the_example_configuration_serves_its_samples_once_approved() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_published_is_named_in_the_log_and_the_rest_is_served() {
-    // case K3, case J1, case J2, case I3, each sorted before the good skill.
+async fn what_cannot_be_published_is_named_with_its_rule_and_the_rest_is_served() {
+    // case K3, case J1, case J2, case I3, case K8, each sorted before the good skill.
     let (folder, outside) = (folder(), TempDir::new().unwrap());
-    let root = folder.path();
-    let skill = |name: &str, text: &str| {
-        fs::create_dir_all(root.join(name)).unwrap();
-        disk::write(&root.join(name).join("SKILL.md"), text.as_bytes());
-    };
-    symlink(root.join("nowhere"), root.join("a-dangling")).unwrap();
-    disk::write(&root.join("a-file"), b"no folder");
-    fifo(&root.join("a-pipe"));
-    fs::create_dir_all(root.join(OsStr::from_bytes(b"a-\xff"))).unwrap();
-    fs::create_dir_all(root.join("b-folder/SKILL.md")).unwrap();
-    skill("b-pipe", "---\nname: b-pipe\ndescription: d\n---\n");
-    fifo(&root.join("b-pipe/pipe"));
-    skill(
-        "b-colon",
-        "---\nname: b-colon\ndescription: Make it ready: errors\n---\n",
-    );
-    skill("b-wrong-name", "---\nname: right-name\ndescription: d\n---\n");
-    skill("b-none", "# No frontmatter\n");
-    fs::create_dir_all(root.join("b-link")).unwrap();
-    disk::write(
-        &outside.path().join("SKILL.md"),
-        b"---\nname: b-link\ndescription: d\n---\n",
-    );
-    symlink(outside.path().join("SKILL.md"), root.join("b-link/SKILL.md")).unwrap();
-    fs::create_dir_all(root.join("b-lower")).unwrap();
-    disk::write(
-        &root.join("b-lower/skill.md"),
-        b"---\nname: b-lower\ndescription: d\n---\n",
-    );
-    disk::write(&root.join("demo/skill.md"), b"in the shadow of the real one");
+    write_what_cannot_be_published(folder.path(), outside.path());
     let gateway = gateway(&folder).await;
     gateway.approve("local/demo").await;
     let host = gateway.host();
     assert_eq!(host.uris().await, ["skill://local/demo/SKILL.md"]);
+    let told = rejected(&gateway, 11).await;
     assert_eq!(
-        host.read("skill://local/demo/skill.md").await.bytes(),
-        b"in the shadow of the real one"
+        rules(&told),
+        [
+            ("file-name", Some("skill://b-lower/SKILL.md")),
+            ("frontmatter", Some("skill://b-none/SKILL.md")),
+            ("link", None),
+            ("link", Some("skill://b-link/SKILL.md")),
+            ("name-differs", Some("skill://b-wrong-name/SKILL.md")),
+            ("not-utf8", None),
+            ("one-reading", Some("skill://b-twice/SKILL.md")),
+            ("same-file", Some("skill://b-both/SKILL.md")),
+            ("special-file", None),
+            ("special-file", Some("skill://b-pipe/SKILL.md")),
+            ("unquoted-value", Some("skill://b-colon/SKILL.md")),
+        ]
+    );
+    assert_eq!(
+        reason(&told, "b-colon"),
+        "b-colon/SKILL.md, line 3: the frontmatter is not valid YAML, since a value that needs quotes has none; \
+         write description: \"Make it ready: errors\""
     );
     let seen = gateway
         .origin_when("local", "is up", |origin| origin["state"] == "up")
         .await;
     assert_eq!(seen["skills"], 1);
     let log = gateway.stderr();
-    for name in ["b-pipe", "b-colon", "b-wrong-name", "b-none", "b-link"] {
+    for name in ["b-pipe", "b-colon", "b-wrong-name", "b-none", "b-link", "a-dangling"] {
         assert!(
             log.lines().any(|line| line.contains("WARN") && line.contains(name)),
             "{name} in\n{log}"
         );
     }
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_that_is_put_right_is_published_and_one_that_breaks_is_held() {
+    // case I3.
+    let folder = folder();
+    let gateway = gateway(&folder).await;
+    gateway.approve("local/demo").await;
+    let own = folder.path().join("demo/SKILL.md");
+    disk::write(&own, b"---\nname: demo\ndescription: now: broken\n---\n");
+    gateway.skill_is("local/demo", "invalid").await;
+    assert_eq!(
+        rules(&rejected(&gateway, 1).await),
+        [("unquoted-value", Some("skill://demo/SKILL.md"))]
+    );
+    assert_eq!(gateway.host().uris().await, [""; 0]);
+    disk::write(&own, b"---\nname: demo\ndescription: \"now: whole\"\n---\n");
+    gateway.approve("local/demo").await;
+    assert_eq!(gateway.host().uris().await, ["skill://local/demo/SKILL.md"]);
+    rejected(&gateway, 0).await;
     gateway.finish().await;
 }
 
@@ -191,14 +209,14 @@ async fn a_link_put_where_a_file_was_is_not_followed() {
     symlink(outside.path().join("secret.txt"), &notes).unwrap();
     let answer = gateway.host().read("skill://local/demo/notes.md").await;
     assert!(!answer.text.contains("secret!"), "{}", answer.text);
-    gateway.skill_is("local/demo", "withdrawn").await;
+    gateway.skill_is("local/demo", "invalid").await;
     let answer = gateway.host().read("skill://local/demo/notes.md").await;
     assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "held");
     gateway.finish().await;
 }
 
 #[tokio::test]
-async fn hidden_files_are_no_part_of_a_skill_and_all_others_are() {
+async fn hidden_and_left_over_files_are_no_part_of_a_skill_and_all_others_are() {
     // case K5.
     let folder = folder();
     let gateway = gateway(&folder).await;
@@ -207,7 +225,17 @@ async fn hidden_files_are_no_part_of_a_skill_and_all_others_are() {
     let before = gateway.skill_is("local/demo", "approved").await;
     fs::create_dir_all(demo.join(".git")).unwrap();
     disk::write(&demo.join(".git/config"), b"[core]\n");
-    disk::write(&demo.join(".DS_Store"), b"\0");
+    fs::create_dir_all(demo.join("__pycache__")).unwrap();
+    for left in [
+        ".DS_Store",
+        "__pycache__/x.pyc",
+        "notes.md~",
+        "notes.md.swp",
+        "~$notes.docx",
+        "#notes.md#",
+    ] {
+        disk::write(&demo.join(left), b"\0");
+    }
     let refreshed = gateway
         .origin_when("local", "is up", |origin| origin["state"] == "up")
         .await;
@@ -218,14 +246,13 @@ async fn hidden_files_are_no_part_of_a_skill_and_all_others_are() {
         .await;
     assert_eq!(gateway.skill_is("local/demo", "approved").await["set"], before["set"]);
     let host = gateway.host();
-    for hidden in [".DS_Store", ".git/config"] {
+    for hidden in [".DS_Store", ".git/config", "__pycache__/x.pyc", "notes.md~"] {
         let answer = host.read(&format!("skill://local/demo/{hidden}")).await;
         assert_eq!(answer.refusal(-32602)["dev.portcullis/reason"], "unknown");
     }
     let listed = host.directory("skill://local/demo").await;
     assert_eq!(strings(&listed.result()["resources"], "name"), ["demo", "notes.md"]);
-    fs::create_dir_all(demo.join("__pycache__")).unwrap();
-    disk::write(&demo.join("__pycache__/x.pyc"), b"\0");
+    disk::write(&demo.join("swp"), b"a file like any other");
     gateway.skill_is("local/demo", "changed").await;
     gateway.finish().await;
 }
@@ -271,24 +298,110 @@ async fn every_way_to_edit_a_folder_is_seen() {
 }
 
 #[tokio::test]
-async fn what_a_folder_publishes_is_verified_like_anything_else() {
-    // case K8, case I11: the folder's reader lets the last of two equal keys win, which no host has to accept.
+async fn a_change_is_seen_long_before_the_next_refresh() {
+    // case K6.
     let folder = folder();
-    let twice = "---\nname: twice\ndescription: d\nnote: a\nnote: b\n---\n";
-    fs::create_dir_all(folder.path().join("twice")).unwrap();
-    disk::write(&folder.path().join("twice/SKILL.md"), twice.as_bytes());
-    let gateway = gateway(&folder).await;
-    gateway.approve_all("local", 2).await;
-    let host = gateway.host();
-    let answer = host.read("skill://local/twice/SKILL.md").await;
-    assert_eq!(answer.refusal(-32603)["dev.portcullis/reason"], "mismatch");
-    assert!(
-        answer.text.contains("the key note stands a second time in line 5"),
-        "{}",
-        answer.text
+    let table = format!(
+        "[[origin]]\nlabel = \"local\"\ndir = \"{}\"\nrefresh = \"1h\"\n",
+        folder.path().display()
     );
-    host.read("skill://local/demo/SKILL.md").await.result();
+    let gateway = Setup::new().table(&table).start().await;
+    gateway.approve("local/demo").await;
+    disk::write(&folder.path().join("demo/notes.md"), b"# Other notes\n");
+    gateway.skill_is("local/demo", "changed").await;
+    write_skill(folder.path(), "another", "Came later.");
+    gateway.skill_is("local/another", "pending").await;
+    fs::remove_dir_all(folder.path().join("another")).unwrap();
+    gateway.skill_is("local/another", "withdrawn").await;
     gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_host_that_reads_during_edits_gets_what_was_approved_or_nothing() {
+    // case K6.
+    let folder = folder();
+    let notes = folder.path().join("demo/notes.md");
+    let state = |round: u8| vec![b'a' + round; 100_000];
+    disk::write(&notes, &state(0));
+    let gateway = gateway(&folder).await;
+    let host = gateway.host();
+    for round in 0..3 {
+        gateway.approve("local/demo").await;
+        let edit = tokio::task::spawn_blocking({
+            let (notes, state) = (notes.clone(), state(round + 1));
+            move || disk::write(&notes, &state)
+        });
+        for _ in 0..10 {
+            let answer = host.read("skill://local/demo/notes.md").await;
+            if answer.json["result"].is_object() {
+                assert!(answer.bytes() == state(round), "a mix, or what nobody approved");
+            } else {
+                assert_eq!(answer.reason(), "held", "{}", answer.text);
+            }
+        }
+        edit.await.unwrap();
+        gateway.skill_is("local/demo", "changed").await;
+    }
+    gateway.finish().await;
+}
+
+/// Everything that can be wrong with a folder, but for limits.
+fn write_what_cannot_be_published(root: &Path, outside: &Path) {
+    let skill = |name: &str, text: &str| {
+        fs::create_dir_all(root.join(name)).unwrap();
+        disk::write(&root.join(name).join("SKILL.md"), text.as_bytes());
+    };
+    symlink(root.join("nowhere"), root.join("a-dangling")).unwrap();
+    disk::write(&root.join("a-file"), b"no folder");
+    fifo(&root.join("a-pipe"));
+    fs::create_dir_all(root.join(OsStr::from_bytes(b"a-\xff"))).unwrap();
+    fs::create_dir_all(root.join("b-folder/SKILL.md")).unwrap();
+    skill("b-both", "---\nname: b-both\ndescription: d\n---\n");
+    disk::write(&root.join("b-both/skill.md"), b"in the shadow of the real one");
+    skill("b-pipe", "---\nname: b-pipe\ndescription: d\n---\n");
+    fifo(&root.join("b-pipe/pipe"));
+    skill(
+        "b-colon",
+        "---\nname: b-colon\ndescription: Make it ready: errors\n---\n",
+    );
+    skill("b-wrong-name", "---\nname: right-name\ndescription: d\n---\n");
+    skill("b-none", "# No frontmatter\n");
+    skill("b-twice", "---\nname: b-twice\ndescription: d\nnote: a\nnote: b\n---\n");
+    fs::create_dir_all(root.join("b-link")).unwrap();
+    disk::write(&outside.join("SKILL.md"), b"---\nname: b-link\ndescription: d\n---\n");
+    symlink(outside.join("SKILL.md"), root.join("b-link/SKILL.md")).unwrap();
+    fs::create_dir_all(root.join("b-lower")).unwrap();
+    disk::write(
+        &root.join("b-lower/skill.md"),
+        b"---\nname: b-lower\ndescription: d\n---\n",
+    );
+}
+
+/// What an origin tells of as not published, in the order of rules, once there is so much of it.
+async fn rejected(gateway: &Gateway, count: usize) -> Vec<Value> {
+    let list = |origin: &Value| origin["rejected"].as_array().cloned().unwrap_or_default();
+    let origin = gateway
+        .origin_when("local", "tells what is not published", |origin| {
+            list(origin).len() == count
+        })
+        .await;
+    let mut rejected = list(&origin);
+    rejected.sort_by_key(|item| (item["rule"].to_string(), item["uri"].as_str().map(str::to_owned)));
+    rejected
+}
+
+fn rules(rejected: &[Value]) -> Vec<(&str, Option<&str>)> {
+    let rules = rejected.iter();
+    rules
+        .map(|item| (item["rule"].as_str().unwrap(), item["uri"].as_str()))
+        .collect()
+}
+
+/// Why the skill of this name is not published.
+fn reason<'r>(rejected: &'r [Value], skill: &str) -> &'r str {
+    let uri = format!("skill://{skill}/SKILL.md");
+    let item = rejected.iter().find(|item| item["uri"] == uri.as_str());
+    item.unwrap()["reason"].as_str().unwrap()
 }
 
 /// Makes a named pipe, which nobody will ever write to.

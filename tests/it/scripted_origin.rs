@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
+use portcullis::clock::Clock;
 use portcullis::domain::Limits;
 use portcullis::domain::SkillUri;
 use portcullis::shutdown::Shutdown;
@@ -58,6 +59,7 @@ fn upstream(origin: &Origin) -> Upstream {
             listing_pages: 5,
             ..Limits::default()
         },
+        clock: Clock::system(),
         shutdown: Shutdown::new(),
     };
     Upstream::new(&settings).unwrap()

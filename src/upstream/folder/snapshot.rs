@@ -1,0 +1,129 @@
+//! What one scan of all roots found, as it is listed, given and read until the next one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::gap::Gap;
+use super::scan::Scan;
+use super::scan::Scanner;
+use super::scan::Skill;
+use super::scan::SkillFile;
+use crate::domain::RejectedEntry;
+use crate::domain::ResourceUri;
+use crate::domain::SkillUri;
+use crate::upstream::Error;
+use crate::upstream::Got;
+use crate::upstream::Listing;
+use crate::upstream::Shortfall;
+
+/// The roots of one origin.
+pub(super) struct Roots {
+    scanners: Vec<Scanner>,
+}
+
+impl Roots {
+    pub(super) fn new(scanners: Vec<Scanner>) -> Self {
+        Self { scanners }
+    }
+
+    /// Says whether nothing changed in any of them since the last scan.
+    pub(super) fn are_as_they_were(&self) -> bool {
+        self.scanners
+            .iter()
+            .all(|scanner| scanner.is_as_it_was().unwrap_or(false))
+    }
+
+    /// Scans all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Folder`] when one cannot be looked into.
+    pub(super) fn scan(&mut self) -> Result<Arc<Snapshot>, Error> {
+        let mut scans = Vec::new();
+        for scanner in &mut self.scanners {
+            scans.push(scanner.scan().map_err(|error| Error::Folder(error.to_string()))?);
+        }
+        Ok(Arc::new(Snapshot::of(scans)))
+    }
+}
+
+/// What one scan found.
+pub(super) struct Snapshot {
+    /// One for each root.
+    scans: Vec<Scan>,
+    /// Every file of every published skill by its URI, with the number of its root.
+    files: HashMap<String, (usize, SkillFile)>,
+}
+
+impl Snapshot {
+    fn of(scans: Vec<Scan>) -> Self {
+        let mut files = HashMap::new();
+        for (root, scan) in scans.iter().enumerate() {
+            for file in scan.skills.values().flat_map(|skill| &skill.files) {
+                files.insert(file.uri.clone(), (root, file.clone()));
+            }
+        }
+        Self { scans, files }
+    }
+
+    /// All of it, in the order of URIs.
+    pub(super) fn listing(&self) -> Listing {
+        let mut skills: Vec<_> = self.skills().collect();
+        skills.sort_by(|a, b| a.uri.cmp(&b.uri));
+        let gaps: Vec<_> = self.gaps().cloned().collect();
+        Listing {
+            entries: skills.into_iter().map(|skill| skill.entry.clone()).collect(),
+            rejected: self.rejected().cloned().collect(),
+            shortfall: (!gaps.is_empty()).then_some(Shortfall::Gaps(gaps)),
+            ttl: None,
+        }
+    }
+
+    /// One skill. That one which could not be looked at is gone is not known.
+    pub(super) fn get(&self, uri: &SkillUri) -> Result<Got, Error> {
+        if let Some(skill) = self.skills().find(|skill| skill.uri == uri.as_str()) {
+            return Ok(Got::Entry(skill.entry.clone()));
+        }
+        let is_it = |rejected: &&RejectedEntry| rejected.uri.as_deref() == Some(uri.as_str());
+        if let Some(rejected) = self.rejected().find(is_it) {
+            return Ok(Got::Rejected(rejected.clone()));
+        }
+        match self.gaps().find(|gap| gap.hides(uri.root())) {
+            Some(gap) => Err(Error::Partial(gap.to_string())),
+            None => Ok(Got::Unknown),
+        }
+    }
+
+    /// A file of a published skill, with the number of its root.
+    pub(super) fn file(&self, uri: &ResourceUri) -> Option<(usize, SkillFile)> {
+        self.files.get(uri.as_str()).cloned()
+    }
+
+    /// Says whether both show the same.
+    pub(super) fn shows_as(&self, other: &Self) -> bool {
+        let pairs = self.scans.iter().zip(&other.scans);
+        self.scans.len() == other.scans.len() && pairs.into_iter().all(|(one, other)| one.shows_as(other))
+    }
+
+    /// Logs what is not published and was not logged with the snapshot `before`.
+    pub(super) fn log_rejected(&self, before: Option<&Self>) {
+        for rejected in self.rejected() {
+            let is_known = before.is_some_and(|before| before.rejected().any(|known| known == rejected));
+            if !is_known {
+                tracing::warn!(rule = rejected.fault.rule(), "not published: {}", rejected.fault);
+            }
+        }
+    }
+
+    fn skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
+        self.scans.iter().flat_map(|scan| scan.skills.values())
+    }
+
+    fn rejected(&self) -> impl Iterator<Item = &RejectedEntry> {
+        self.scans.iter().flat_map(|scan| &scan.rejected)
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.scans.iter().flat_map(|scan| &scan.gaps)
+    }
+}
