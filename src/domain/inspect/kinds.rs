@@ -53,6 +53,7 @@ pub(super) enum Magic {
 impl Named {
     /// What the name at the end of `path` says.
     pub(super) fn of(path: &str) -> Self {
+        let path = decoded(path);
         let name = path.rsplit('/').next().unwrap_or_default();
         if name == SKILL_FILE {
             return Self::Markdown;
@@ -169,6 +170,9 @@ impl Magic {
         if let Some((_, magic)) = HEADS.iter().find(begun) {
             return Some(*magic);
         }
+        if bytes.starts_with(b"BZh") && bytes.get(4..10) == Some(b"1AY&SY") {
+            return Some(Self::Archive("bzip2"));
+        }
         if bytes.get(257..262) == Some(b"ustar") {
             return Some(Self::Archive("tar"));
         }
@@ -219,12 +223,11 @@ const HEADS: &[(&[u8], Magic)] = &[
     (b"\xca\xfe\xba\xbe\0\0\0\x02", Magic::Program("Mach-O")),
     (b"\xca\xfe\xba\xbe", Magic::Compiled("Java")),
     (b"\0asm", Magic::Compiled("WebAssembly")),
-    (b"dex\n", Magic::Compiled("Dalvik")),
+    (b"dex\n03", Magic::Compiled("Dalvik")),
     (b"L\0\0\0\x01\x14\x02\0", Magic::Program("Windows shortcut")),
     (b"PK\x03\x04", Magic::Archive("zip")),
     (b"PK\x05\x06", Magic::Archive("zip")),
     (b"\x1f\x8b", Magic::Archive("gzip")),
-    (b"BZh", Magic::Archive("bzip2")),
     (b"\xfd7zXZ\0", Magic::Archive("xz")),
     (b"\x28\xb5\x2f\xfd", Magic::Archive("zstd")),
     (b"7z\xbc\xaf\x27\x1c", Magic::Archive("7z")),
@@ -238,6 +241,25 @@ const HEADS: &[(&[u8], Magic)] = &[
     (b"%PDF-", Magic::Document("PDF")),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Magic::Document("office document")),
 ];
+
+/// `path` with its percent escapes read.
+pub(super) fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let escape = || {
+            let digits = str::from_utf8(behind.get(..2)?).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        };
+        let (byte, behind) = match (byte, escape()) {
+            (b'%', Some(byte)) => (byte, behind.get(2..).unwrap_or_default()),
+            _ => (byte, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
 
 /// How a text was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::domain::uri::SKILL_FILE;
 use super::characters;
 use super::check::Check;
 use super::kinds::Named;
+use super::kinds::decoded;
 use super::names;
 use super::phrases;
 use super::remark::Remark;
@@ -200,7 +201,7 @@ fn large(size: u64, sheet: &mut Sheet) {
 
 /// The file or folder in `path` that some host or tool obeys wherever it finds it.
 fn obeyed(path: &str) -> Option<&'static str> {
-    let whole = format!("/{}/", path.to_ascii_lowercase());
+    let whole = format!("/{}/", decoded(path).to_ascii_lowercase());
     OBEYED
         .iter()
         .find(|known| whole.contains(&format!("/{known}/")))
@@ -240,25 +241,6 @@ const OBEYED: &[&str] = &[
     ".zshrc",
     ".profile",
 ];
-
-/// `path` with its percent escapes read.
-fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        let escape = || {
-            let digits = str::from_utf8(behind.get(..2)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        let (byte, behind) = match (byte, escape()) {
-            (b'%', Some(byte)) => (byte, behind.get(2..).unwrap_or_default()),
-            _ => (byte, behind),
-        };
-        bytes.push(byte);
-        rest = behind;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
 
 /// Paths of one skill that are easily taken for each other.
 fn look_alike_paths<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<Remark> {

@@ -44,7 +44,7 @@ use remark::Sheet;
 use remark::shown;
 
 /// Inspects what an entry says before any file is there: its frontmatter, paths and sizes. What a path alone tells (a
-/// script, an archive) is told here and not by [`file`].
+/// script, an archive) is told here and not by [`file()`].
 ///
 /// In the order of the paths, the frontmatter first; at most [`MAX_REMARKS`] of one check on one file.
 pub fn entry(entry: &SkillEntry) -> Vec<Remark> {
@@ -59,23 +59,19 @@ pub fn file(path: &str, bytes: &[u8]) -> Vec<Remark> {
     let named = Named::of(path);
     let magic = Magic::of(bytes);
     let mut sheet = Sheet::default();
-    let opaque = match magic {
-        Some(Magic::Script) | None => None,
-        Some(magic) => Some(magic),
-    };
-    match kinds::decode(named, bytes).filter(|_| opaque.is_none()) {
-        Some((text, written)) => {
-            content(path, named, &text, &mut sheet);
-            kind(named, magic, &text, &mut sheet);
-            encoding(named, written, &mut sheet);
-            sheet.into_remarks(path, &text)
-        }
-        None => {
-            sheet = Sheet::placeless();
-            binary(named, magic, bytes, &mut sheet);
-            sheet.into_remarks(path, "")
-        }
+    let (text, written) = kinds::decode(named, bytes).unzip();
+    // What is UTF-8 throughout is a text, whatever it begins as.
+    let is_text = written.is_some_and(|written| written == Written::Utf8 && !bytes.contains(&0));
+    let text = text.filter(|_| is_text || matches!(magic, Some(Magic::Script) | None));
+    if let Some(text) = &text {
+        content(path, named, text, &mut sheet);
+        kind(named, magic, text, &mut sheet);
+        encoding(named, written, &mut sheet);
     }
+    if text.is_none() || !matches!(magic, Some(Magic::Script) | None) {
+        binary(named, magic, bytes, &mut sheet);
+    }
+    sheet.into_remarks(path, text.as_deref().unwrap_or_default())
 }
 
 /// For each of `names` (of skills, or labels) that is easily taken for another one: the remark to show with it. Names
@@ -133,11 +129,12 @@ fn content(path: &str, named: Named, text: &str, sheet: &mut Sheet) {
 /// Where a text is something else than its name says, or more.
 fn kind(named: Named, magic: Option<Magic>, text: &str, sheet: &mut Sheet) {
     let script = magic == Some(Magic::Script);
+    let bare = named == Named::Image && magic.is_none();
     if text.starts_with(LARGE_FILE_POINTER) {
         sheet.add(Check::OpaqueFile, 0, || {
             "a pointer of Git LFS to the content".to_owned()
         });
-    } else if (script && named.hides(Magic::Script)) || named == Named::Image {
+    } else if bare || (script && named.hides(Magic::Script)) {
         sheet.add(Check::DisguisedFile, 0, || "a text".to_owned());
     } else if script && named != Named::Script {
         sheet.add(Check::Script, 0, || "by its first line".to_owned());
@@ -148,16 +145,17 @@ fn kind(named: Named, magic: Option<Magic>, text: &str, sheet: &mut Sheet) {
 const LARGE_FILE_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
 /// Where a text is not UTF-8.
-fn encoding(named: Named, written: Written, sheet: &mut Sheet) {
+fn encoding(named: Named, written: Option<Written>, sheet: &mut Sheet) {
     match written {
-        Written::Utf8 => {}
-        Written::Utf16 => sheet.add(Check::NotUtf8, None, || "UTF-16".to_owned()),
-        Written::Otherwise if named.is_text() => sheet.add(Check::NotUtf8, None, || "bytes that are none".to_owned()),
-        Written::Otherwise => {}
+        Some(Written::Utf16) => sheet.add(Check::NotUtf8, None, || "UTF-16".to_owned()),
+        Some(Written::Otherwise) if named.is_text() => {
+            sheet.add(Check::NotUtf8, None, || "bytes that are none".to_owned());
+        }
+        Some(Written::Utf8 | Written::Otherwise) | None => {}
     }
 }
 
-/// What bytes that are no text are.
+/// What bytes are that a program opens, and no reader.
 fn binary(named: Named, magic: Option<Magic>, bytes: &[u8], sheet: &mut Sheet) {
     if magic.is_some_and(|magic| named.hides(magic)) {
         sheet.add(Check::DisguisedFile, None, || {

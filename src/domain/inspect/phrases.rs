@@ -17,10 +17,12 @@ pub(super) fn inspect(text: &str, sheet: &mut Sheet) {
         .for_each(|(check, pattern)| find(*check, pattern, text, sheet));
 }
 
-/// Looks for words that are aimed at a model, where a text holds nothing else of interest.
+/// Looks for words that are aimed at a model in a text that has no lines, and in which nothing else is of interest.
 pub(super) fn inspect_words(text: &str, sheet: &mut Sheet) {
     let words = PATTERNS.iter().filter(|(check, _)| *check == Check::InjectionPhrase);
-    words.for_each(|(check, pattern)| find(*check, pattern, text, sheet));
+    for found in words.flat_map(|(_, pattern)| pattern.find(text)) {
+        sheet.add(Check::InjectionPhrase, None, || shown(found.text));
+    }
 }
 
 /// Looks at what the drawing `text` runs or refers to.

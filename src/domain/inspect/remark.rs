@@ -71,7 +71,7 @@ struct Found {
 }
 
 impl Sheet {
-    /// A sheet for what has no lines: an entry, an image.
+    /// A sheet for what has no lines: an entry.
     pub(super) fn placeless() -> Self {
         Self {
             placeless: true,
