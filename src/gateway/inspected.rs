@@ -12,6 +12,7 @@ use super::Inner;
 use super::unserved::Unserved;
 use crate::domain::Digest;
 use crate::domain::ResourceUri;
+use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillEntry;
 use crate::domain::SkillKey;
@@ -83,10 +84,7 @@ impl Gateway {
             return Sighted::default();
         };
         let inner = &self.0;
-        let mut sighted = Sighted {
-            remarks: inner.remarks_on_entry(&entry).await.to_vec(),
-            uninspected: 0,
-        };
+        let mut sighted = Sighted::default();
         let skill = Arc::new(key.clone());
         for resource in entry.resources().iter() {
             let known = inner
@@ -105,7 +103,15 @@ impl Gateway {
                 None => sighted.uninspected += 1,
             }
         }
-        sighted
+        let of_entry = inner.remarks_on_entry(&entry).await;
+        // What the frontmatter says is told with its place, where the file itself was inspected.
+        let is_told = |remark: &Remark| {
+            let mut told = sighted.remarks.iter();
+            remark.path == SKILL_FILE && told.any(|other| other.path == SKILL_FILE && other.check == remark.check)
+        };
+        let mut remarks: Vec<_> = of_entry.iter().filter(|remark| !is_told(remark)).cloned().collect();
+        remarks.append(&mut sighted.remarks);
+        Sighted { remarks, ..sighted }
     }
 }
 
