@@ -202,6 +202,12 @@ impl<'d> Section<'d> {
         made
     }
 
+    /// Whether an array is written under the key.
+    pub(super) fn has_list(&self, key: &str) -> bool {
+        let value = self.table.and_then(|table| table.get(key));
+        value.is_some_and(|value| value.get_ref().as_array().is_some())
+    }
+
     /// Whether the key is written.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))

@@ -28,7 +28,7 @@ pub use problem::{Invalid, Problem};
 pub use secret::Secret;
 pub use shape::{
     Address, Admin, Auth, Bridge, BridgeFor, BridgedText, Config, HostName, Level, Log, LogFormat, OriginConfig, Pass,
-    PassTools, Passed, Program, Repair, Server, SocketFor, Store, TlsFiles, WebOrigin,
+    PassTools, Passed, Program, Repair, Server, SkillFolder, SocketFor, Store, TlsFiles, WebOrigin,
 };
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::shape::PassTools;
 use super::shape::Passed;
 use super::shape::Program;
 use super::shape::Repair;
+use super::shape::SkillFolder;
 use super::sources::Sources;
 use super::value;
 
@@ -74,7 +75,7 @@ pub(super) fn origin(section: &Section<'_>, people: &People, sources: &Sources<'
         .unwrap_or_default();
     let policy = policy(section, people);
     let pass = pass(section);
-    if let Some(Address::Folder(_)) = &address
+    if let Some(Address::Folder(_) | Address::Folders(_)) = &address
         && pass.passes_more()
     {
         section.problem(
@@ -133,7 +134,11 @@ fn origin_address(section: &Section<'_>, sources: &Sources<'_>) -> Option<Addres
     let url = section.read("url", value::origin_url);
     let command = section.list("command", value::word_of_command);
     let cwd = section.read("cwd", |v| sources.path(v));
-    let dir = section.read("dir", |v| sources.path(v)).map(Address::Folder);
+    let dir = if section.has_list("dir") {
+        Some(Address::Folders(folders(section, sources)))
+    } else {
+        section.read("dir", |v| sources.folder(v)).map(Address::Folder)
+    };
     let written: Vec<_> = KINDS.into_iter().filter(|(kind, _)| section.has(kind)).collect();
     match written.as_slice() {
         [] => section.problem("url", "is missing; an origin has a url, a command or a dir".to_owned()),
@@ -164,6 +169,40 @@ fn origin_address(section: &Section<'_>, sources: &Sources<'_>) -> Option<Addres
         }))
     });
     url.or(program).or(dir)
+}
+
+/// The folders of an origin that has several.
+fn folders(section: &Section<'_>, sources: &Sources<'_>) -> Vec<SkillFolder> {
+    let mut taken = BTreeSet::new();
+    let found = section.tables("dir", |folder| {
+        let name = folder.require("name", |v| {
+            let name = value::label(v)?;
+            if taken.insert(name.clone()) {
+                Ok(name)
+            } else {
+                Err(format!(
+                    "{:?} is the name of another folder of the origin",
+                    name.as_str()
+                ))
+            }
+        });
+        let path = folder.require("path", |v| sources.folder(v));
+        let project = folder.read("project", value::flag).unwrap_or(false);
+        let trusted = folder.read("trusted", value::flag).unwrap_or(false);
+        if folder.has("trusted") && !project {
+            folder.problem("trusted", "goes with project = true".to_owned());
+        }
+        Some(SkillFolder {
+            name: name?,
+            path: path?,
+            project,
+            trusted,
+        })
+    });
+    if found.is_empty() {
+        section.problem("dir", "is empty; it names at least one folder".to_owned());
+    }
+    found.into_iter().flatten().collect()
 }
 
 /// The variables that an origin's program is given, with their secrets looked up.

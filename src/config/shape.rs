@@ -286,6 +286,21 @@ pub enum Address {
     Program(Program),
     /// A folder of skills, as an absolute path.
     Folder(PathBuf),
+    /// Folders of skills, each before those that it goes before; at least one.
+    Folders(Vec<SkillFolder>),
+}
+
+/// One of several folders of skills.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillFolder {
+    /// What its skills' URIs begin with; unique in the origin.
+    pub name: Label,
+    /// Where it is, as an absolute path.
+    pub path: PathBuf,
+    /// Whether it belongs to a project, and so says what whoever wrote the project wants.
+    pub project: bool,
+    /// Whether the operator trusts the project.
+    pub trusted: bool,
 }
 
 /// A program that is an MCP server.
@@ -365,13 +380,20 @@ impl Admin {
 }
 
 impl OriginConfig {
-    /// The address as text, for the origin's fingerprint (design §7): the URL, the command line, or the absolute path of
-    /// the folder. It holds no secret, since those stand in `headers` and `env` only.
+    /// The address as text, for the origin's fingerprint (design §7): the URL, the command line, or the absolute paths of
+    /// the folders. It holds no secret, since those stand in `headers` and `env` only.
     pub fn fingerprint_text(&self) -> String {
         match &self.address {
             Address::Http(url) | Address::WebSocket(url) => url.as_str().to_owned(),
             Address::Program(program) => program.line(),
             Address::Folder(path) => path.display().to_string(),
+            Address::Folders(folders) => {
+                let told = folders.iter().map(|folder| {
+                    let path = quoted(&folder.path.display().to_string());
+                    format!(" {}={path}", folder.name)
+                });
+                format!("folders{}", told.collect::<String>())
+            }
         }
     }
 }
@@ -379,20 +401,29 @@ impl OriginConfig {
 impl Program {
     /// The command as a line that no folder, no URL and no other command has: what is not plain stands in quotes.
     fn line(&self) -> String {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
-        let quoted = |word: &str| {
-            if !word.is_empty() && word.chars().all(is_plain) {
-                word.to_owned()
-            } else {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-        };
         let words: Vec<_> = self.command.iter().map(|word| quoted(word)).collect();
         let mut line = format!("run {}", words.join(" "));
         if self.has_own_cwd {
             line.push_str(&format!(" in {}", quoted(&self.cwd.display().to_string())));
         }
         line
+    }
+}
+
+/// The word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+impl SkillFolder {
+    /// Says whether nothing of it is published until the operator trusts its project.
+    pub fn is_held(&self) -> bool {
+        self.project && !self.trusted
     }
 }
 

@@ -35,6 +35,19 @@ impl Sources<'_> {
         Ok(self.folder.join(text).components().collect())
     }
 
+    /// Like [`Self::path`], but that `~/` is the home folder of the gateway's own user.
+    pub(super) fn folder(&self, written: &DeValue<'_>) -> Result<PathBuf, String> {
+        let Some(below) = value::text(written)?.strip_prefix("~/") else {
+            return self.path(written);
+        };
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        let home = home.ok_or("begins with ~/, and the gateway's user has no home folder")?;
+        if below.contains('\0') {
+            return Err("is not a path".to_owned());
+        }
+        Ok(home.join(below).components().collect())
+    }
+
     /// The secret that `written` stands for: the content of a file for `file:PATH`, else the text with every `${env:NAME}`
     /// replaced. What was put in is not looked at again. Empty when secrets are not looked up.
     ///

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::frontmatter::FrontmatterMatch;
 use super::origin::SkillKey;
+use super::uri::SkillUri;
 
 /// Something true of a skill that breaks no rule but should be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,11 @@ pub enum Finding {
     SizesMeasured,
     /// The frontmatter matched only under another reading than YAML 1.2, or with a tolerance (design §8).
     LooseFrontmatter(FrontmatterMatch),
+    /// A folder that goes before the skill's own has one of the same name.
+    Shadowed {
+        /// That one.
+        by: SkillUri,
+    },
     /// Other skills have the same name, so that people may take one for another (H-15). Nothing here goes by a name alone.
     SameName {
         /// One of them.
@@ -49,6 +55,7 @@ impl fmt::Display for Finding {
             }
             Self::SizesMeasured => f.write_str("the origin sends no sizes; they were measured by a pull"),
             Self::LooseFrontmatter(matched) => matched.fmt(f),
+            Self::Shadowed { by } => write!(f, "{by} has the same name, and its folder goes before this one's"),
             Self::SameName { other, more: 0 } => write!(f, "{other} has the same name"),
             Self::SameName { other, more } => write!(f, "{other} and {more} more have the same name"),
         }

@@ -63,6 +63,8 @@ pub enum PublishRule {
     NotUtf8,
     /// No two names in a folder are one to a file system that ignores case, or how accents are written.
     SameFile,
+    /// A project's skills are published once the operator trusts it.
+    Untrusted,
     /// A skill's folders can all be looked at within the bounds.
     Bounds,
 }
@@ -84,6 +86,7 @@ impl PublishRule {
             Self::SpecialFile => "special-file",
             Self::NotUtf8 => "not-utf8",
             Self::SameFile => "same-file",
+            Self::Untrusted => "untrusted",
             Self::Bounds => "bounds",
         }
     }

@@ -528,7 +528,15 @@ impl Origin {
             })
         };
         Ok(match &config.address {
-            config::Address::Folder(path) => (upstream::Address::Folder(path.clone()), "folder"),
+            config::Address::Folder(path) => (upstream::Address::Folders(vec![upstream::Root::alone(path)]), "folder"),
+            config::Address::Folders(folders) => {
+                let root = |folder: &config::SkillFolder| upstream::Root {
+                    name: Some(folder.name.clone()),
+                    path: folder.path.clone(),
+                    is_held: folder.is_held(),
+                };
+                (upstream::Address::Folders(folders.iter().map(root).collect()), "folder")
+            }
             config::Address::Http(url) => (upstream::Address::Http(web(url)?), "http"),
             config::Address::WebSocket(url) => (upstream::Address::WebSocket(web(url)?), "websocket"),
             config::Address::Program(program) => {

@@ -27,6 +27,8 @@ pub(super) struct Observed {
     pub(super) nameless: Vec<RejectedEntry>,
     /// Skills whose sizes were measured by us.
     pub(super) measured: BTreeMap<SkillUri, SetId>,
+    /// Skills of a folder that another folder of the origin has by the same name, by what goes before them.
+    pub(super) shadowed: BTreeMap<SkillUri, SkillUri>,
     /// How the frontmatter of sets matched, where that was looked at and unusual.
     pub(super) frontmatter: HashMap<(SkillUri, SetId), FrontmatterMatch>,
     pub(super) heard: Option<Timestamp>,
@@ -91,7 +93,9 @@ impl Observed {
             .get(&(uri.clone(), set))
             .cloned()
             .map(Finding::LooseFrontmatter);
-        measured.into_iter().chain(loose).collect()
+        let by = self.shadowed.get(uri).cloned();
+        let shadowed = by.map(|by| Finding::Shadowed { by });
+        measured.into_iter().chain(loose).chain(shadowed).collect()
     }
 }
 

@@ -217,6 +217,11 @@ impl Inner {
         observed.last_refresh = Some(now);
         observed.last_error = None;
         observed.stale = false;
+        observed.shadowed = listing
+            .shadowed
+            .iter()
+            .filter_map(|(uri, by)| Some((uri.parse().ok()?, by.parse().ok()?)))
+            .collect();
         observed.shortfall = listing.shortfall.map(|shortfall| shortfall.to_string());
         if let Some(shortfall) = &observed.shortfall {
             tracing::warn!(%label, shortfall, "the listing was ended with what was good");

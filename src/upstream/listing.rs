@@ -17,6 +17,9 @@ pub struct Listing {
     pub entries: Vec<String>,
     /// What a folder has and does not publish.
     pub rejected: Vec<RejectedEntry>,
+    /// Skills of a folder that another folder of the origin has by the same name, each with the one that goes before it: both
+    /// are URIs.
+    pub shadowed: Vec<(String, String)>,
     /// How long the origin says that this is fresh.
     pub ttl: Option<Duration>,
     /// Why the rest is missing, when the listing had to end early.

@@ -27,7 +27,6 @@ mod supervise;
 mod tap;
 mod websocket;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +50,7 @@ pub use circuit::Attempt;
 use circuit::Circuit;
 use folder::Folder;
 pub use folder::Gap;
+pub use folder::Root;
 pub use http::Headers;
 pub use listing::Listing;
 pub use listing::Shortfall;
@@ -103,8 +103,8 @@ pub enum Address {
     WebSocket(Web),
     /// A program that we run.
     Program(Program),
-    /// A folder of skills.
-    Folder(PathBuf),
+    /// Folders of skills; at least one.
+    Folders(Vec<Root>),
 }
 
 /// Where an origin is that a network reaches.
@@ -255,7 +255,7 @@ impl Upstream {
     /// [`Error::Unreachable`] when its certificates or headers cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let transport = match &settings.address {
-            Address::Folder(root) => Transport::Folder(Folder::new(root.clone(), settings)),
+            Address::Folders(roots) => Transport::Folder(Folder::new(roots, settings)),
             Address::Http(web) => Transport::server(Carrier::http(settings, web)?, settings),
             Address::WebSocket(web) => Transport::server(Carrier::websocket(settings, web)?, settings),
             Address::Program(program) => Transport::server(Carrier::program(settings, program), settings),

@@ -106,7 +106,7 @@ fn bad_files_tell_everything_that_is_wrong_with_them() {
         let expected = fs::read_to_string(path.with_extension("expected")).unwrap();
         assert_eq!(told.trim_end(), expected.trim_end(), "{}", path.display());
     }
-    assert_eq!(paths.len(), 17);
+    assert_eq!(paths.len(), 18);
 }
 
 #[test]

@@ -345,6 +345,80 @@ async fn a_host_that_reads_during_edits_gets_what_was_approved_or_nothing() {
     gateway.finish().await;
 }
 
+/// An origin of several folders, written as a list of tables.
+fn folders(dir: &str) -> String {
+    format!("[[origin]]\nlabel = \"local\"\ndir = [{dir}]\nrefresh = \"1s\"\n")
+}
+
+#[tokio::test]
+async fn a_skill_in_two_folders_is_served_from_both_and_the_later_one_is_told_of() {
+    // case A6.
+    let (project, user) = (folder(), folder());
+    write_skill(user.path(), "more", "Only here.");
+    disk::write(&user.path().join("demo/notes.md"), b"# Others\n");
+    let dir = format!(
+        "{{ name = \"project\", path = \"{}\" }}, {{ name = \"user\", path = \"{}\" }}, {{ name = \"none\", path = \"/no/such\" }}",
+        project.path().display(),
+        user.path().display()
+    );
+    let gateway = Setup::new().table(&folders(&dir)).start().await;
+    for skill in ["local/project/demo", "local/user/demo", "local/user/more"] {
+        gateway.approve(skill).await;
+    }
+    let host = gateway.host();
+    for (uri, text) in [
+        ("skill://local/project/demo/notes.md", &b"# Notes\n"[..]),
+        ("skill://local/user/demo/notes.md", b"# Others\n"),
+    ] {
+        assert_eq!(host.read(uri).await.bytes(), text);
+    }
+    let findings = gateway.skill_is("local/user/demo", "approved").await["findings"].clone();
+    let told = "skill://project/demo/SKILL.md has the same name, and its folder goes before this one's";
+    assert!(findings.as_array().unwrap().contains(&told.into()), "{findings}");
+    let findings = gateway.skill_is("local/project/demo", "approved").await["findings"].to_string();
+    assert!(!findings.contains("goes before"), "{findings}");
+    gateway
+        .origin_when("local", "tells of the folder that is not there", |origin| {
+            origin["state"] == "up" && origin["last_error"].to_string().contains("none cannot be read")
+        })
+        .await;
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_projects_skills_are_published_once_the_project_is_trusted() {
+    let folder = folder();
+    let dir = |trusted: &str| {
+        let path = folder.path().display();
+        folders(&format!(
+            "{{ name = \"project\", path = \"{path}\", project = true{trusted} }}"
+        ))
+    };
+    let mut gateway = Setup::new().table(&dir("")).start().await;
+    let told = rejected(&gateway, 1).await;
+    assert_eq!(rules(&told), [("untrusted", Some("skill://project/demo/SKILL.md"))]);
+    let reason = reason(&told, "project/demo");
+    for part in [
+        folder.path().to_str().unwrap(),
+        "set trusted = true for the folder project",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+    gateway
+        .host()
+        .read("skill://local/project/demo/SKILL.md")
+        .await
+        .assert_shut();
+    gateway.reconfigure(|mut setup| {
+        setup.without_origin("local");
+        setup.table(&dir(", trusted = true"))
+    });
+    gateway.restart().await;
+    gateway.approve("local/project/demo").await;
+    assert_eq!(gateway.host().uris().await, ["skill://local/project/demo/SKILL.md"]);
+    gateway.finish().await;
+}
+
 /// Everything that can be wrong with a folder, but for limits.
 fn write_what_cannot_be_published(root: &Path, outside: &Path) {
     let skill = |name: &str, text: &str| {

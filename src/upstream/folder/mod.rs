@@ -12,6 +12,7 @@ mod tests;
 mod tree;
 
 use std::io::Read as _;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use super::Unverified;
 use super::listing::Listing;
 use crate::domain::Digest;
 use crate::domain::Form;
+use crate::domain::Label;
 use crate::domain::Media;
 use crate::domain::ResourceUri;
 use crate::domain::SkillUri;
@@ -45,7 +47,29 @@ const POLL: Duration = Duration::from_secs(1);
 /// How many times as long as a look took is waited before the next one, so that a slow disk is not kept busy by it.
 const LOOKS_APART: u32 = 20;
 
-/// The folder, and what was last seen of it.
+/// One folder of an origin.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// What its skills' URIs begin with; nothing when the origin has no other.
+    pub name: Option<Label>,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether nothing of it is published, since it is a project's that nobody trusts yet.
+    pub is_held: bool,
+}
+
+impl Root {
+    /// The only folder of an origin.
+    pub fn alone(path: &Path) -> Self {
+        Self {
+            name: None,
+            path: path.to_owned(),
+            is_held: false,
+        }
+    }
+}
+
+/// The folders of an origin, and what was last seen of them.
 pub(super) struct Folder {
     /// One scan at a time: one that hangs holds up none but those that wait for it.
     roots: Arc<tokio::sync::Mutex<Roots>>,
@@ -57,12 +81,11 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(root: PathBuf, settings: &Settings) -> Self {
-        let (limits, clock) = (settings.limits.clone(), settings.clock.clone());
-        let scanner = Scanner::new(root.clone(), String::new(), limits, clock);
+    pub(super) fn new(roots: &[Root], settings: &Settings) -> Self {
+        let scanner = |root: &Root| Scanner::new(root.clone(), settings.limits.clone(), settings.clock.clone());
         Self {
-            roots: Arc::new(tokio::sync::Mutex::new(Roots::new(vec![scanner]))),
-            paths: vec![root],
+            roots: Arc::new(tokio::sync::Mutex::new(Roots::new(roots.iter().map(scanner).collect()))),
+            paths: roots.iter().map(|root| root.path.clone()).collect(),
             seen: Mutex::new(None),
             listed: Mutex::new(None),
         }
@@ -145,7 +168,7 @@ async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 's
 }
 
 /// The bytes that were published of a file; what has others by now is not found.
-fn read_published(root: &std::path::Path, file: &SkillFile) -> Result<Unverified, Error> {
+fn read_published(root: &Path, file: &SkillFile) -> Result<Unverified, Error> {
     let root = Opened::open(root).map_err(|error| Error::Folder(error.to_string()))?;
     let opened = root.open_file(&file.path).map_err(|error| {
         if error.kind() == std::io::ErrorKind::PermissionDenied {

@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::io;
 use std::io::Read as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Root;
 use super::gap::Gap;
 use super::names::folded;
 use super::names::uri_of;
@@ -54,7 +54,7 @@ const MAX_STRAYS: usize = 200;
 
 /// One root, and what is known of it.
 pub(super) struct Scanner {
-    root: PathBuf,
+    root: Root,
     /// What stands before its paths in URIs: nothing, or its name and a slash.
     prefix: String,
     limits: Limits,
@@ -64,6 +64,7 @@ pub(super) struct Scanner {
     good: BTreeMap<String, Arc<Skill>>,
     /// Whether another look at an unchanged tree would find the same.
     is_settled: bool,
+    is_readable: bool,
 }
 
 /// What a scan found.
@@ -122,27 +123,26 @@ impl From<Unpublishable> for Unmade {
 type Made = Result<Arc<Skill>, Unmade>;
 
 impl Scanner {
-    pub(super) fn new(root: PathBuf, prefix: String, limits: Limits, clock: Clock) -> Self {
+    pub(super) fn new(root: Root, limits: Limits, clock: Clock) -> Self {
         Self {
+            prefix: root.name.as_ref().map(|name| format!("{name}/")).unwrap_or_default(),
             root,
-            prefix,
             limits,
             clock,
             tree: Tree::default(),
             hashed: HashMap::new(),
             good: BTreeMap::new(),
             is_settled: false,
+            is_readable: false,
         }
     }
 
     /// Says whether nothing changed since the last scan; of no file is more looked at than its stamp.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::scan`].
-    pub(super) fn is_as_it_was(&self) -> io::Result<bool> {
-        let tree = Tree::walk(&Opened::open(&self.root)?)?;
-        Ok(self.is_settled && tree == self.tree)
+    pub(super) fn is_as_it_was(&self) -> bool {
+        match Opened::open(&self.root.path).and_then(|root| Tree::walk(&root)) {
+            Ok(tree) => self.is_readable && self.is_settled && tree == self.tree,
+            Err(_) => !self.is_readable,
+        }
     }
 
     /// Looks at the root, and hashes what is new in it.
@@ -151,7 +151,25 @@ impl Scanner {
     ///
     /// That of the system when the root itself cannot be looked into.
     pub(super) fn scan(&mut self) -> io::Result<Scan> {
-        let root = Opened::open(&self.root)?;
+        let scanned = self.scan_until_still();
+        self.is_readable = scanned.is_ok();
+        scanned
+    }
+
+    /// What is known of a root that cannot be looked into, as `error` says.
+    pub(super) fn last_scan(&self, error: &io::Error) -> Scan {
+        Scan {
+            skills: self.good.clone(),
+            rejected: Vec::new(),
+            gaps: vec![Gap::Unreadable {
+                path: self.prefix.trim_end_matches('/').to_owned(),
+                why: error.to_string(),
+            }],
+        }
+    }
+
+    fn scan_until_still(&mut self) -> io::Result<Scan> {
+        let root = Opened::open(&self.root.path)?;
         let mut before = Tree::walk(&root)?;
         let mut round = 0;
         loop {
@@ -218,6 +236,9 @@ impl Scanner {
     fn check(&self, folder: &str, items: &[&Item]) -> Result<(), Unmade> {
         if folder.is_empty() {
             return Err(self.at_root().into());
+        }
+        if self.root.is_held {
+            return Err(self.untrusted(folder).into());
         }
         let (mut files, mut bytes) = (0, 0_u64);
         let mut names = BTreeMap::new();
@@ -371,6 +392,16 @@ impl Scanner {
         let problem = "a skill has a folder of its own, and this is the root of all".to_owned();
         let fix = "let the origin's dir be the folder above, or move the skill into one".to_owned();
         self.broken(SKILL_FILE, PublishRule::SkillAtRoot, problem, fix)
+    }
+
+    fn untrusted(&self, folder: &str) -> Unpublishable {
+        let problem = format!(
+            "it belongs to the project whose folder is {}, and nobody said that it is trusted",
+            self.root.path.display()
+        );
+        let name = self.prefix.trim_end_matches('/');
+        let fix = format!("look at the project, and set trusted = true for the folder {name} of the origin");
+        self.broken(folder, PublishRule::Untrusted, problem, fix)
     }
 
     fn near_miss(&self, path: &str) -> Unpublishable {

@@ -8,6 +8,7 @@ use super::scan::Scan;
 use super::scan::Scanner;
 use super::scan::Skill;
 use super::scan::SkillFile;
+use super::tree::name_of;
 use crate::domain::RejectedEntry;
 use crate::domain::ResourceUri;
 use crate::domain::SkillUri;
@@ -28,22 +29,27 @@ impl Roots {
 
     /// Says whether nothing changed in any of them since the last scan.
     pub(super) fn are_as_they_were(&self) -> bool {
-        self.scanners
-            .iter()
-            .all(|scanner| scanner.is_as_it_was().unwrap_or(false))
+        self.scanners.iter().all(Scanner::is_as_it_was)
     }
 
-    /// Scans all of them.
+    /// Scans all of them. What is known of one that cannot be looked into stands.
     ///
     /// # Errors
     ///
-    /// [`Error::Folder`] when one cannot be looked into.
+    /// [`Error::Folder`] when none can be looked into.
     pub(super) fn scan(&mut self) -> Result<Arc<Snapshot>, Error> {
-        let mut scans = Vec::new();
+        let (mut scans, mut failed) = (Vec::new(), Vec::new());
         for scanner in &mut self.scanners {
-            scans.push(scanner.scan().map_err(|error| Error::Folder(error.to_string()))?);
+            scans.push(scanner.scan().unwrap_or_else(|error| {
+                let last = scanner.last_scan(&error);
+                failed.push(error);
+                last
+            }));
         }
-        Ok(Arc::new(Snapshot::of(scans)))
+        match failed.first() {
+            Some(error) if failed.len() == scans.len() => Err(Error::Folder(error.to_string())),
+            Some(_) | None => Ok(Arc::new(Snapshot::of(scans))),
+        }
     }
 }
 
@@ -74,9 +80,25 @@ impl Snapshot {
         Listing {
             entries: skills.into_iter().map(|skill| skill.entry.clone()).collect(),
             rejected: self.rejected().cloned().collect(),
+            shadowed: self.shadowed(),
             shortfall: (!gaps.is_empty()).then_some(Shortfall::Gaps(gaps)),
             ttl: None,
         }
+    }
+
+    /// Skills whose name an earlier root has too, each with the one that goes before it.
+    fn shadowed(&self) -> Vec<(String, String)> {
+        let mut first: HashMap<&str, (usize, &str)> = HashMap::new();
+        let mut shadowed = Vec::new();
+        for (root, scan) in self.scans.iter().enumerate() {
+            for (folder, skill) in &scan.skills {
+                let (before, by) = *first.entry(name_of(folder)).or_insert((root, &skill.uri));
+                if before != root {
+                    shadowed.push((skill.uri.clone(), by.to_owned()));
+                }
+            }
+        }
+        shadowed
     }
 
     /// One skill. That one which could not be looked at is gone is not known.

@@ -7,18 +7,27 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::Root;
 use super::scan::Scan;
 use super::scan::Scanner;
+use super::snapshot::Roots;
 use crate::clock::Clock;
 use crate::domain::Digest;
 use crate::domain::Limits;
 use crate::domain::SkillEntry;
+use crate::upstream::Error;
+use crate::upstream::Got;
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut file = fs::OpenOptions::new();
     let mut file = file.write(true).create(true).truncate(true).open(path).unwrap();
     std::io::Write::write_all(&mut file, bytes.as_ref()).unwrap();
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is not the store")]
+fn move_to(from: &Path, to: impl AsRef<Path>) {
+    fs::rename(from, to).unwrap();
 }
 
 fn write_skill(root: &Path, folder: &str) {
@@ -28,7 +37,7 @@ fn write_skill(root: &Path, folder: &str) {
 }
 
 fn scanner(root: &Path) -> Scanner {
-    Scanner::new(root.to_owned(), String::new(), Limits::default(), Clock::system())
+    Scanner::new(Root::alone(root), Limits::default(), Clock::system())
 }
 
 fn scan(root: &Path) -> Scan {
@@ -215,7 +224,7 @@ fn a_skill_over_the_limits_is_declined() {
         skill_bytes: 1024,
         ..Limits::default()
     };
-    let scan = Scanner::new(root.path().to_owned(), String::new(), limits, Clock::system())
+    let scan = Scanner::new(Root::alone(root.path()), limits, Clock::system())
         .scan()
         .unwrap();
     assert_eq!(folders(&scan), ["just"]);
@@ -231,7 +240,7 @@ fn what_did_not_change_is_not_read_again_and_what_did_is() {
     let mut scanner = scanner(root.path());
     let first = scanner.scan().unwrap();
     assert!(
-        !scanner.is_as_it_was().unwrap(),
+        !scanner.is_as_it_was(),
         "hashed too soon after a change to be relied upon"
     );
     write(&root.path().join("demo/notes.md"), "two");
@@ -247,13 +256,13 @@ fn a_settled_skill_is_the_same_one_in_the_next_scan() {
     write_skill(root.path(), "demo");
     let clock = Clock::manual(Clock::system().now());
     clock.advance(Duration::from_secs(60));
-    let mut scanner = Scanner::new(root.path().to_owned(), String::new(), Limits::default(), clock);
+    let mut scanner = Scanner::new(Root::alone(root.path()), Limits::default(), clock);
     let first = scanner.scan().unwrap();
-    assert!(scanner.is_as_it_was().unwrap());
+    assert!(scanner.is_as_it_was());
     let second = scanner.scan().unwrap();
     assert!(std::sync::Arc::ptr_eq(&first.skills["demo"], &second.skills["demo"]));
     write(&root.path().join("demo/new.md"), "x");
-    assert!(!scanner.is_as_it_was().unwrap());
+    assert!(!scanner.is_as_it_was());
 }
 
 #[test]
@@ -300,7 +309,7 @@ fn a_skill_that_never_stands_still_keeps_its_last_state_and_is_told_of() {
     write_skill(root.path(), "demo");
     let clock = Clock::manual(Clock::system().now());
     clock.advance(Duration::from_secs(60));
-    let mut scanner = Scanner::new(root.path().to_owned(), String::new(), Limits::default(), clock.clone());
+    let mut scanner = Scanner::new(Root::alone(root.path()), Limits::default(), clock.clone());
     let before = scanner.scan().unwrap();
     write(&root.path().join("demo/new.md"), "x");
     // By this clock, the file has just been written for as long as anybody looks.
@@ -315,4 +324,47 @@ fn a_skill_that_never_stands_still_keeps_its_last_state_and_is_told_of() {
     let last = scanner.scan().unwrap();
     assert!(last.gaps.is_empty());
     assert_eq!(files(&last, "demo"), ["skill://demo/SKILL.md", "skill://demo/new.md"]);
+}
+
+#[test]
+fn a_root_that_cannot_be_looked_into_keeps_what_it_had_and_the_others_go_on() {
+    // case K4, case A6.
+    let parent = TempDir::new().unwrap();
+    let (first, second) = (parent.path().join("first"), parent.path().join("second"));
+    for skill in [first.join("demo"), second.join("demo"), second.join("more")] {
+        write_skill(skill.parent().unwrap(), skill.file_name().unwrap().to_str().unwrap());
+    }
+    let scanner = |name: &str, path: &Path| {
+        let root = Root {
+            name: Some(name.parse().unwrap()),
+            path: path.to_owned(),
+            is_held: false,
+        };
+        Scanner::new(root, Limits::default(), Clock::system())
+    };
+    let mut roots = Roots::new(vec![scanner("one", &first), scanner("two", &second)]);
+    let before = roots.scan().unwrap().listing();
+    let shadowed = (
+        "skill://two/demo/SKILL.md".to_owned(),
+        "skill://one/demo/SKILL.md".to_owned(),
+    );
+    assert_eq!((before.entries.len(), before.shadowed), (3, vec![shadowed]));
+    move_to(&second, parent.path().join("away"));
+    let snapshot = roots.scan().unwrap();
+    let after = snapshot.listing();
+    assert_eq!(after.entries, before.entries);
+    let told = after.shortfall.unwrap().to_string();
+    assert!(
+        told.starts_with("not all of the folder was looked at: two cannot be read: "),
+        "{told}"
+    );
+    assert!(snapshot.get(&"skill://two/none/SKILL.md".parse().unwrap()).is_err());
+    assert_eq!(
+        snapshot.get(&"skill://one/none/SKILL.md".parse().unwrap()),
+        Ok(Got::Unknown)
+    );
+    move_to(&first, parent.path().join("away-too"));
+    assert!(matches!(roots.scan().map(drop), Err(Error::Folder(_))));
+    move_to(&parent.path().join("away"), &second);
+    assert_eq!(roots.scan().unwrap().listing().entries.len(), 3);
 }
