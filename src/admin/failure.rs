@@ -97,7 +97,7 @@ fn fault_of(error: &Error) -> Fault {
         | Error::Address { .. }
         | Error::NoSet { .. } => Fault::No,
         Error::NotRecorded(_) | Error::Upstream { .. } => Fault::Unknown,
-        Error::Certificates { .. } => Fault::Usage,
+        Error::Certificates { .. } | Error::Check { .. } | Error::Mend { .. } => Fault::Usage,
         Error::Store(error) if error.is_operators() => Fault::Usage,
         Error::Store(error) if error.is_damage() => Fault::No,
         Error::Store(_) => Fault::Unknown,

@@ -9,6 +9,7 @@ use clap::Subcommand;
 
 use super::approve;
 use super::audit;
+use super::check;
 use super::connect;
 use super::lock;
 use super::policy;
@@ -53,6 +54,8 @@ pub(super) enum Verb {
         #[arg(long)]
         standalone: bool,
     },
+    /// Check folders of skills before they are published: what would not be, and where a reviewer would look.
+    Check(check::Check),
     /// Print what to paste into a host's configuration; without a name, list the hosts that are known.
     Connect(connect::Connect),
     /// List the skills.

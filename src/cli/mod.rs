@@ -8,6 +8,7 @@ mod approve;
 mod arguments;
 mod ask;
 mod audit;
+mod check;
 mod connect;
 mod deliveries;
 mod evidence;
@@ -127,6 +128,9 @@ where
             return Box::pin(witness(options)).await.map(|()| ExitCode::SUCCESS);
         }
     }
+    if let Verb::Check(check) = &arguments.verb {
+        return Box::pin(check.run(&output)).await;
+    }
     if let Verb::Connect(connect) = &arguments.verb {
         return connect.run(&unsecret(&arguments.config)?, &arguments.config, &output);
     }
@@ -136,7 +140,7 @@ where
 
 async fn carry_out(ask: &Ask, output: &Output, verb: Verb) -> Result<ExitCode, Failure> {
     match verb {
-        Verb::Serve { .. } | Verb::Stdio { .. } | Verb::Connect(_) => {
+        Verb::Serve { .. } | Verb::Stdio { .. } | Verb::Connect(_) | Verb::Check(_) => {
             Err(Failure::ours("this is no command to ask for".to_owned()))
         }
         Verb::Skills { state } => {

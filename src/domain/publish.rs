@@ -109,6 +109,60 @@ pub fn frontmatter_of(folder: &str, file: &[u8]) -> Result<Json, Unpublishable> 
     }
 }
 
+/// The `SKILL.md` of the skill in `folder` with what can be put right without a doubt: values in quotes that need them, the
+/// folder's name, and an end of its last line. None where there is nothing to put right.
+pub fn mended(folder: &str, file: &[u8]) -> Option<Vec<u8>> {
+    let mut text = str::from_utf8(file).ok()?.to_owned();
+    for _ in 0..MENDS {
+        let skill = Skill {
+            folder,
+            file: text.as_bytes(),
+        };
+        let Err(why) = frontmatter_of(folder, text.as_bytes()) else {
+            break;
+        };
+        let lines = match why.rule {
+            PublishRule::UnquotedValue => skill.quoted_lines(),
+            PublishRule::NameDiffers => skill.name_line().into_iter().collect(),
+            PublishRule::FileName
+            | PublishRule::SkillAtRoot
+            | PublishRule::Frontmatter
+            | PublishRule::Yaml
+            | PublishRule::OneReading
+            | PublishRule::Name
+            | PublishRule::Description
+            | PublishRule::Link
+            | PublishRule::SpecialFile
+            | PublishRule::NotUtf8
+            | PublishRule::SameFile
+            | PublishRule::Untrusted
+            | PublishRule::Bounds => break,
+        };
+        text = with_lines(&text, &lines);
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    (text.as_bytes() != file).then(|| text.into_bytes())
+}
+
+/// How many rules one file may break that are mended.
+const MENDS: usize = 3;
+
+/// The text with other lines at these numbers; what stands before a line's first word, and how it ends, stays.
+fn with_lines(text: &str, others: &[(usize, String)]) -> String {
+    let lines = (1..).zip(text.split_inclusive('\n'));
+    let mended = lines.map(|(number, line)| match others.iter().find(|(at, _)| *at == number) {
+        Some((_, other)) => {
+            let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+            let end = rest.get(rest.trim_end().len()..).unwrap_or_default();
+            format!("{indent}{other}{end}")
+        }
+        None => line.to_owned(),
+    });
+    mended.collect()
+}
+
 /// A skill that is looked at.
 struct Skill<'s> {
     folder: &'s str,
@@ -261,6 +315,17 @@ impl Skill<'_> {
         Vec::new()
     }
 
+    /// The line that has to be there for the name to be the folder's, by its number; none where the folder has no name that
+    /// a skill could have.
+    fn name_line(&self) -> Option<(usize, String)> {
+        let segment = self
+            .folder
+            .rsplit('/')
+            .next()
+            .filter(|segment| is_skill_name(segment))?;
+        Some((self.line_of("name")?, format!("name: {segment}")))
+    }
+
     /// The line in which a field of the frontmatter begins.
     fn line_of(&self, key: &str) -> Option<usize> {
         let lines = (1..).zip(self.file.split(|byte| *byte == b'\n'));
@@ -343,6 +408,20 @@ mod tests {
             let put_right = fix.strip_prefix("write ").unwrap();
             published("demo", &format!("name: demo\n{put_right}\n")).unwrap();
         }
+    }
+
+    #[test]
+    fn what_can_be_put_right_without_a_doubt_is_and_all_else_stays_as_it_is() {
+        let broken = "---\r\nname: other # once\r\ndescription: Use it: now\r\nmetadata:\r\n  hint: [a] - b\r\n---\r\n\r\nDo it.";
+        let mended = mended("team/demo", broken.as_bytes()).unwrap();
+        let expected = "---\r\nname: demo\r\ndescription: \"Use it: now\"\r\nmetadata:\r\n  hint: \"[a] - b\"\r\n---\r\n\r\nDo it.\n";
+        assert_eq!(String::from_utf8(mended).unwrap(), expected);
+        frontmatter_of("team/demo", expected.as_bytes()).unwrap();
+        assert_eq!(super::mended("team/demo", expected.as_bytes()), None);
+        for hopeless in ["---\nname: demo\n---\n", "# Demo\n", "---\nname: [\n---\n"] {
+            assert_eq!(super::mended("demo", hopeless.as_bytes()), None, "{hopeless}");
+        }
+        assert_eq!(super::mended("demo", b"\xff"), None);
     }
 
     #[test]

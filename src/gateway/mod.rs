@@ -11,6 +11,7 @@ mod bridge;
 mod caller;
 mod catalog;
 mod changes;
+mod check;
 mod deliveries;
 mod evidence;
 mod inspected;
@@ -44,6 +45,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
@@ -98,6 +100,9 @@ pub use catalog::Served;
 pub use catalog::View;
 pub use changes::Change;
 use changes::Changes;
+pub use check::FolderCheck;
+pub use check::check_folder;
+pub use check::mend_folder;
 pub use deliveries::About;
 pub use deliveries::Asked;
 use deliveries::Deliveries;
@@ -328,6 +333,24 @@ pub enum Error {
         uri: String,
         /// Why.
         reason: Unserved,
+    },
+    /// A folder that is checked cannot be read.
+    #[error("{} cannot be checked", folder.display())]
+    Check {
+        /// Which.
+        folder: PathBuf,
+        /// What happened.
+        #[source]
+        error: upstream::Error,
+    },
+    /// A file that is checked cannot be mended.
+    #[error("{} cannot be mended", file.display())]
+    Mend {
+        /// Which.
+        file: PathBuf,
+        /// What happened.
+        #[source]
+        source: std::io::Error,
     },
     /// A file with secrets or certificates of an origin cannot be read.
     #[error("the certificate file of {label} cannot be read")]

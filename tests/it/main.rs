@@ -4,6 +4,7 @@
 mod approves;
 mod audits;
 mod bridges;
+mod checks;
 mod config;
 mod connects;
 mod crashes;
