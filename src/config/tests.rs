@@ -141,6 +141,7 @@ fn the_record_is_told_of_what_runs_and_of_no_secret() {
         [
             "admin",
             "audit",
+            "bridge",
             "limits",
             "log",
             "origin.acme",

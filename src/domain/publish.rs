@@ -123,13 +123,12 @@ pub fn mended(folder: &str, file: &[u8]) -> Option<Vec<u8>> {
         };
         let lines = match why.rule {
             PublishRule::UnquotedValue => skill.quoted_lines(),
-            PublishRule::NameDiffers => skill.name_line().into_iter().collect(),
+            PublishRule::Name | PublishRule::NameDiffers => skill.name_line().into_iter().collect(),
             PublishRule::FileName
             | PublishRule::SkillAtRoot
             | PublishRule::Frontmatter
             | PublishRule::Yaml
             | PublishRule::OneReading
-            | PublishRule::Name
             | PublishRule::Description
             | PublishRule::Link
             | PublishRule::SpecialFile
@@ -418,7 +417,13 @@ mod tests {
         assert_eq!(String::from_utf8(mended).unwrap(), expected);
         frontmatter_of("team/demo", expected.as_bytes()).unwrap();
         assert_eq!(super::mended("team/demo", expected.as_bytes()), None);
-        for hopeless in ["---\nname: demo\n---\n", "# Demo\n", "---\nname: [\n---\n"] {
+        let loud = b"---\nname: The Demo\ndescription: d\n---\n";
+        assert!(super::mended("demo", loud).unwrap().starts_with(b"---\nname: demo\n"));
+        for hopeless in [
+            "---\nname: demo\n---\n",
+            "# Demo\n",
+            "---\nname: demo\ndescription: \"d\n---\n",
+        ] {
             assert_eq!(super::mended("demo", hopeless.as_bytes()), None, "{hopeless}");
         }
         assert_eq!(super::mended("demo", b"\xff"), None);
