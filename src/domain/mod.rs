@@ -119,6 +119,7 @@ pub use uri::InvalidUri;
 pub use uri::ResourceUri;
 pub use uri::SKILL_FILE;
 pub use uri::SkillUri;
+pub(crate) use uri::decoded;
 pub use verify::FileProof;
 pub use verify::Form;
 pub use verify::Media;

@@ -202,6 +202,28 @@ impl fmt::Display for SkillUri {
 serde_as_text!(ResourceUri);
 serde_as_text!(SkillUri);
 
+/// A path with its percent escapes read, as programs and people know it; what is no UTF-8 then is replaced.
+pub(crate) fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| escape(after)).flatten();
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() {
+            after.get(2..).unwrap_or_default()
+        } else {
+            after
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn escape(after: &[u8]) -> Option<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let (high, low) = (digit(after.first()?)?, digit(after.get(1)?)?);
+    u8::try_from(high * 16 + low).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

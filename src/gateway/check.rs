@@ -17,6 +17,7 @@ use crate::domain::RejectedEntry;
 use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillEntry;
+use crate::domain::decoded;
 use crate::domain::inspect;
 use crate::domain::inspect::Remark;
 use crate::domain::publish;
@@ -143,20 +144,23 @@ pub async fn mend_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     .map_err(|error| Error::Task(error.to_string()))?
 }
 
-/// Mends one file, and says whether there was anything to mend. Who may read and write it stays as it was.
+/// Mends one regular file, and says whether there was anything to mend. Who may read and write it stays as it was.
 fn mend(file: &Path) -> Result<bool, Error> {
     let failed = |source| Error::Mend {
         file: file.to_owned(),
         source,
     };
     let folder = file.parent().and_then(Path::file_name).unwrap_or_default();
-    let permissions = file.symlink_metadata().map_err(failed)?.permissions();
+    let metadata = file.symlink_metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Ok(false);
+    }
     let bytes = std::fs::read(file).map_err(failed)?;
     let Some(mended) = publish::mended(&folder.to_string_lossy(), &bytes) else {
         return Ok(false);
     };
     write_out(file, &mended)?;
-    std::fs::set_permissions(file, permissions).map_err(failed)?;
+    std::fs::set_permissions(file, metadata.permissions()).map_err(failed)?;
     Ok(true)
 }
 
@@ -196,7 +200,7 @@ impl Checked {
 
     /// What there is to say of a skill that would be published, if it is meant.
     async fn skill(&self, upstream: &Upstream, entry: SkillEntry) -> Option<CheckedSkill> {
-        let root = entry.uri().root().strip_prefix("skill://")?.to_owned();
+        let root = decoded(entry.uri().root().strip_prefix("skill://")?);
         let path = self.meant(&root)?.to_owned();
         let mut remarks = inspect::entry(&entry);
         for resource in entry.resources().iter() {
@@ -238,7 +242,7 @@ impl Checked {
             }
         } else {
             FolderProblem {
-                file: named.unwrap_or(SKILL_FILE).to_owned(),
+                file: decoded(named.unwrap_or(SKILL_FILE)),
                 line: None,
                 rule: fault.rule().to_owned(),
                 problem: fault.to_string(),

@@ -101,7 +101,7 @@ pub struct OriginStatus {
     pub label: Label,
     /// Its address.
     pub address: String,
-    /// `http` or `folder`.
+    /// `http`, `websocket`, `stdio` or `folder`.
     pub kind: String,
     /// `up`, `down`, `connecting`, `moved` (its address waits to be accepted) or `removed` (until the next start).
     pub state: String,

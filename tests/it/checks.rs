@@ -129,6 +129,27 @@ async fn what_is_safe_to_mend_is_mended_and_nothing_else_changes() {
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     let files = fs::read_dir(folder.path().join("quotes")).unwrap().count();
     assert_eq!(files, 1, "nothing else is left behind");
+
+    // A folder's name is shown and found as it is, and a link is not written through.
+    write(
+        &folder,
+        "my team/demo/SKILL.md",
+        "---\nname: demo\ndescription: Use it: now\n---\n",
+    );
+    let elsewhere = TempDir::new().unwrap();
+    write(
+        &elsewhere,
+        "SKILL.md",
+        "---\nname: linked\ndescription: Use it: now\n---\n",
+    );
+    fs::create_dir(folder.path().join("linked")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("SKILL.md"), folder.path().join("linked/SKILL.md")).unwrap();
+    let ended = check(&[path, "--fix", "--format", "json"]).await.expect(1);
+    assert_eq!(ended.err.matches("mended ").count(), 1, "{}", ended.err);
+    let skills = ended.json()[0]["skills"].to_string();
+    assert!(skills.contains("my team/demo"), "{skills}");
+    let outside = fs::read_to_string(elsewhere.path().join("SKILL.md")).unwrap();
+    assert!(outside.contains("description: Use it: now"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::domain::uri::SKILL_FILE;
+use crate::domain::uri::decoded;
 
 /// What a file's name says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,25 +242,6 @@ const HEADS: &[(&[u8], Magic)] = &[
     (b"%PDF-", Magic::Document("PDF")),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Magic::Document("office document")),
 ];
-
-/// `path` with its percent escapes read.
-pub(super) fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        let escape = || {
-            let digits = str::from_utf8(behind.get(..2)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        let (byte, behind) = match (byte, escape()) {
-            (b'%', Some(byte)) => (byte, behind.get(2..).unwrap_or_default()),
-            _ => (byte, behind),
-        };
-        bytes.push(byte);
-        rest = behind;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
 
 /// How a text was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::domain::Json;
 use crate::domain::SkillEntry;
 use crate::domain::uri::SKILL_FILE;
+use crate::domain::uri::decoded;
 
 use super::characters;
 use super::check::Check;
 use super::kinds::Named;
-use super::kinds::decoded;
 use super::names;
 use super::phrases;
 use super::remark::Remark;

@@ -15,6 +15,7 @@ use crate::domain::entry::SkillEntry;
 use crate::domain::inspect::Remark;
 use crate::domain::inspect::Severity;
 use crate::domain::set::Resource;
+use crate::domain::uri::decoded;
 use crate::domain::verify::VerifiedFile;
 
 /// Ends of file names, after the last dot and in lower case, of what is run or told to a program that runs it.
@@ -434,28 +435,6 @@ fn is_executable(path: &str) -> bool {
         || directories
             .split('/')
             .any(|part| EXECUTABLE_DIRECTORIES.contains(&part))
-}
-
-/// The text with its percent escapes read; what is no UTF-8 then is none that a program would know by name.
-fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'%').then(|| escape(after)).flatten();
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() {
-            after.get(2..).unwrap_or_default()
-        } else {
-            after
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn escape(after: &[u8]) -> Option<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let (high, low) = (digit(after.first()?)?, digit(after.get(1)?)?);
-    u8::try_from(high * 16 + low).ok()
 }
 
 impl fmt::Display for Ruling {
