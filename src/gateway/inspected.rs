@@ -1,11 +1,13 @@
 //! What reviewers should look at in a skill, found once for each entry and file and kept in memory.
 //!
-//! A file is inspected when a reviewer opens it, a pull brings it, a host reads it first, or a rule asks. What a restart forgets
-//! is found again from the stored bytes; nothing is fetched for it, and nothing waits for it but who asks.
+//! A file is inspected when a reviewer opens it, a pull brings it, a host reads it first, or a rule asks. Behind answers that is
+//! one file at a time, and only while what waits is bounded; what was passed over, or a restart forgot, is found from the stored
+//! bytes when somebody asks. Nothing is fetched for it, and nothing waits for it but who asks.
 
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
+use tokio::sync::Semaphore;
 
 use super::Gateway;
 use super::Inner;
@@ -27,6 +29,9 @@ const FILES: usize = 50_000;
 /// Entries whose remarks are kept.
 const ENTRIES: usize = 10_000;
 
+/// KiB of files that may wait to be inspected behind answers.
+const ROOM_KIB: u32 = 64 * 1024;
+
 /// The remarks on a file, or on an entry.
 type Remarks = Arc<[Remark]>;
 
@@ -34,6 +39,10 @@ type Remarks = Arc<[Remark]>;
 pub(super) struct Inspected {
     files: Cache<(Box<str>, Digest), Remarks>,
     entries: Cache<SetId, Remarks>,
+    /// For files that wait behind answers.
+    room: Arc<Semaphore>,
+    /// For the one of them that is inspected.
+    turn: Semaphore,
 }
 
 /// What there is to look at in a set.
@@ -58,6 +67,8 @@ impl Default for Inspected {
         Self {
             files: Cache::new(FILES),
             entries: Cache::new(ENTRIES),
+            room: Arc::new(Semaphore::new(ROOM_KIB as usize)),
+            turn: Semaphore::new(1),
         }
     }
 }
@@ -127,10 +138,15 @@ impl Inner {
         if self.inspected.files.get(&key).is_some() {
             return;
         }
+        let kib = u32::try_from(file.bytes().len() / 1024 + 1).unwrap_or(ROOM_KIB);
+        let room = Arc::clone(&self.inspected.room).try_acquire_many_owned(kib.min(ROOM_KIB));
+        let Ok(room) = room else { return };
         let (inner, skill) = (Arc::clone(self), Arc::clone(skill));
         let (entry, file) = (Arc::clone(entry), Arc::clone(file));
         drop(self.shutdown.spawn(async move {
+            let _turn = inner.inspected.turn.acquire().await;
             let remarks = inner.remarks_on(&entry, &file).await.unwrap_or_default();
+            drop(room);
             let high = remarks
                 .iter()
                 .filter(|remark| remark.check.severity() == Severity::High);
@@ -147,10 +163,8 @@ impl Inner {
             return Ok(known);
         }
         let (path, of) = (key.0.clone(), Arc::clone(file));
-        let remarks: Remarks = self
-            .off_runtime(file.bytes().len(), move || inspect::file(&path, of.bytes()))
-            .await?
-            .into();
+        let found = tokio::task::spawn_blocking(move || inspect::file(&path, of.bytes())).await;
+        let remarks: Remarks = found.map_err(|_ended| Unserved::Disk)?.into();
         self.inspected.files.insert(key, Arc::clone(&remarks));
         Ok(remarks)
     }
