@@ -85,7 +85,7 @@ pub enum Method {
     Get,
     /// One file (`resources/read`).
     Read,
-    /// One directory (`resources/directory/read`).
+    /// One directory (`resources/directory/read`), or the paths of a skill's files as completions of its prompt.
     Directory,
     /// What lists the skills for hosts without the extension, in their instructions, tools or prompts.
     Catalog,

@@ -1,5 +1,6 @@
 //! Verified files in memory, already encoded: what a hit costs is a look-up.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -57,10 +58,10 @@ impl EncodedFile {
         self.is_own
     }
 
-    /// What is in it, taken out of its encoding again.
-    pub(super) fn content(&self) -> Content {
+    /// What is in it, taken out of its encoding again; none if it cannot be.
+    pub(super) fn content(&self) -> Option<Content> {
         let json = [&b"{"[..], &self.members, b"}"].concat();
-        serde_json::from_slice(&json).unwrap_or_default()
+        serde_json::from_slice(&json).ok()
     }
 
     /// The members `mimeType` and `text` or `blob` of a `contents` item, as JSON without its braces.
@@ -70,7 +71,7 @@ impl EncodedFile {
 }
 
 /// What is in a verified file, for answers that are not the extension's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
     /// What its origin calls its type.
@@ -79,6 +80,18 @@ pub struct Content {
     pub text: Option<String>,
     /// Its bytes in base64, if it did not.
     pub blob: Option<String>,
+}
+
+impl Content {
+    /// Its text, in whichever form it came; none of bytes that are no text.
+    pub fn readable(&self) -> Option<Cow<'_, str>> {
+        if let Some(text) = &self.text {
+            return Some(Cow::Borrowed(text));
+        }
+        let bytes = BASE64_STANDARD.decode(self.blob.as_ref()?).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        (!text.contains('\0')).then_some(Cow::Owned(text))
+    }
 }
 
 /// A file of one set of one skill. Equal bytes of two skills, or of two sets, are two entries: each was verified against its

@@ -197,8 +197,49 @@ async fn a_host_with_prompts_only_is_given_a_skill_and_a_file_of_it() {
     assert_eq!(complete("file", "no").await, json!(["notes.md"]));
     assert_eq!(complete("file", "x").await, json!([]));
     assert_eq!(complete("other", "").await, json!([]));
+    assert_eq!(
+        delivered(&gateway, "directory").await.len(),
+        3,
+        "names of files are told on the record"
+    );
     let given = delivered(&gateway, "prompt").await;
     assert!(given.iter().any(|delivery| delivery["outcome"] == "held"));
+    gateway.finish().await;
+}
+
+#[tokio::test]
+async fn a_text_is_given_as_one_in_whichever_form_its_origin_sends_it() {
+    let large: Vec<u8> = (0..4_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let odd = Skill::at("skill://odd/SKILL.md")
+        .sent_as_blob()
+        .blob("notes.md", "# Notes\n")
+        .blob("small.bin", [0, 159, 146, 150, 255])
+        .blob("large.bin", large);
+    let origin = Origin::with([odd]);
+    let gateway = Gateway::of(&origin).await;
+    gateway.approve("acme/odd").await;
+    let host = plain(&gateway);
+    assert!(text(&load(&host, "acme/odd").await).contains("# Steps"));
+    assert!(text(&read(&host, "acme/odd", "notes.md").await).contains("# Notes"));
+    let block = async |path: &str| read(&host, "acme/odd", path).await.result()["content"][0].clone();
+    assert_eq!(block("small.bin").await["resource"]["blob"], "AJ+Slv8=");
+    let link = block("large.bin").await;
+    assert_eq!(
+        (&link["type"], &link["uri"]),
+        (&json!("resource_link"), &json!("skill://acme/odd/large.bin"))
+    );
+    let given = delivered(&gateway, "read-skill-file").await;
+    let of = |path: &str| {
+        given
+            .iter()
+            .find(|one| one["uri"].as_str().unwrap().ends_with(path))
+            .unwrap()
+    };
+    assert!(of("small.bin")["digest"].is_string());
+    assert!(
+        of("large.bin").get("digest").is_none(),
+        "a link is no delivery of the file"
+    );
     gateway.finish().await;
 }
 

@@ -107,7 +107,7 @@ impl Gateway {
     /// [`Unserved`], the reason to tell.
     pub async fn content(&self, served: &Arc<Served>, file: &Resource) -> Result<(Content, Source), Unserved> {
         let (file, source) = self.read(served, file).await?;
-        Ok((file.content(), source))
+        Ok((file.content().ok_or(Unserved::Disk)?, source))
     }
 }
 

@@ -26,6 +26,8 @@ use crate::config::BridgeFor;
 use crate::config::BridgedText;
 use crate::domain;
 use crate::domain::Method;
+use crate::domain::Resource;
+use crate::domain::SKILL_FILE;
 use crate::domain::SetId;
 use crate::domain::SkillKey;
 use crate::domain::clip_uri;
@@ -151,10 +153,10 @@ impl Handler {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<String>, Refusal> {
-        let listed = self.listed(&self.gateway.bridged(&self.view));
+        let skills = self.bridged_for_models();
+        let listed = self.listed(&skills);
         if listed.text.is_some() {
-            let about = self.page(listed.shown);
-            let asked = self.asked(caller(context)?, Method::Catalog, None, about);
+            let asked = self.asked(caller(context)?, Method::Catalog, None, page(&skills, listed.shown));
             self.gateway.record(asked).await?;
         }
         Ok(listed.text)
@@ -162,16 +164,17 @@ impl Handler {
 
     /// The tools of the bridge: none where no skill is served.
     pub(super) async fn bridge_tools(&self, host: &Host<'_>) -> Result<Vec<Value>, Refusal> {
-        let skills = self.gateway.bridged(&self.view);
-        if skills.is_empty() {
+        if !self.has_skills() {
             return Ok(Vec::new());
         }
         let mut tools = Vec::new();
+        let skills = self.bridged_for_models();
         let listed = self.listed(&skills);
         if let Some(words) = &listed.text {
-            let names: Vec<_> = for_models(&skills).map(|skill| &skill.name).collect();
-            tools.push(load_tool(words, &names));
-            let asked = self.asked(host.caller()?, Method::Catalog, None, self.page(listed.shown));
+            let names = (skills.len() <= MAX_NAMES).then_some(&*skills);
+            tools.push(load_tool(words, names));
+            let told = names.map_or(listed.shown, <[_]>::len);
+            let asked = self.asked(host.caller()?, Method::Catalog, None, page(&skills, told));
             self.gateway.record(asked).await?;
         }
         tools.push(read_tool());
@@ -182,11 +185,7 @@ impl Handler {
     pub(super) async fn bridge_prompts(&self, host: &Host<'_>) -> Result<Vec<Value>, Refusal> {
         let skills = self.gateway.bridged(&self.view);
         if !skills.is_empty() {
-            let about = About {
-                page: Some(skills.iter().map(|skill| Arc::clone(&skill.served)).collect()),
-                ..About::default()
-            };
-            let asked = self.asked(host.caller()?, Method::Catalog, None, about);
+            let asked = self.asked(host.caller()?, Method::Catalog, None, page(&skills, skills.len()));
             self.gateway.record(asked).await?;
         }
         Ok(skills.iter().map(prompt).collect())
@@ -203,32 +202,33 @@ impl Handler {
             return Ok(None);
         };
         let name = || params.get("name").and_then(Value::as_str);
-        let has_tools = || !self.gateway.bridged(&self.view).is_empty();
         let nothing = Map::new();
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&nothing);
         match method {
-            Relayed::ToolsCall if name() == Some(LOAD) && has_tools() => {
+            Relayed::ToolsCall if name() == Some(LOAD) && self.has_skills() => {
                 host.named_in_header(method, params)?;
                 self.load(arguments, host).await.map(Some)
             }
-            Relayed::ToolsCall if name() == Some(READ) && has_tools() => {
+            Relayed::ToolsCall if name() == Some(READ) && self.has_skills() => {
                 host.named_in_header(method, params)?;
                 self.read_file(arguments, host).await.map(Some)
             }
             Relayed::PromptsGet => {
-                let Some(named) = name().map(|name| self.prompted(name)) else {
-                    return Ok(None);
-                };
-                match named {
+                let Some(name) = name() else { return Ok(None) };
+                match self.prompted(name) {
                     Named::Served(skill) => {
                         host.named_in_header(method, params)?;
                         self.give_prompt(&skill, arguments, host).await.map(Some)
                     }
-                    Named::Held(skill) => Err(self.refuse_prompt(&skill, host).await?),
-                    Named::Unknown => Ok(None),
+                    // What passes under the name of a skill that is held is listed, and may be had.
+                    Named::Held(skill) if self.prompt(name).is_err() => {
+                        host.named_in_header(method, params)?;
+                        Err(self.refuse_prompt(&skill, host).await?)
+                    }
+                    Named::Held(_) | Named::Unknown => Ok(None),
                 }
             }
-            Relayed::Complete => Ok(self.complete(params)),
+            Relayed::Complete => self.complete(params, host).await,
             Relayed::ToolsCall
             | Relayed::ToolsList
             | Relayed::PromptsList
@@ -242,7 +242,9 @@ impl Handler {
     async fn load(&self, arguments: &Map<String, Value>, host: &Host<'_>) -> Result<Value, Refusal> {
         let name = text(arguments, "skill")?;
         let again = arguments.get("again") == Some(&json!(true));
-        let given = match self.gateway.named(&self.view, &name) {
+        let named = self.gateway.named(&self.view, &name);
+        let uri = self.uri_of(&name, &named);
+        let given = match named {
             Named::Served(skill) if !skill.is_for_models() => Given::unavailable(
                 &name,
                 "its author left it to people to begin; ask the user to run its prompt",
@@ -258,23 +260,23 @@ impl Handler {
             Named::Held(known) => self.unserved(&name, Some(&known)),
             Named::Unknown => self.unserved(&name, None),
         };
-        let uri = self.uri_of(&name);
-        self.recorded(host, Method::LoadSkill, uri, given).await
+        self.recorded(host, Method::LoadSkill, &uri, given).await
     }
 
     /// `read_skill_file`.
     async fn read_file(&self, arguments: &Map<String, Value>, host: &Host<'_>) -> Result<Value, Refusal> {
         let (name, path) = (text(arguments, "skill")?, text(arguments, "path")?);
-        let mut uri = self.uri_of(&name);
-        let given = match self.gateway.named(&self.view, &name) {
-            Named::Served(skill) => {
-                uri = Some(format!("{}/{path}", skill.base(&self.view)));
-                self.given_file(&skill, &path).await
-            }
+        let named = self.gateway.named(&self.view, &name);
+        let uri = match &named {
+            Named::Served(skill) => format!("{}/{path}", skill.base(&self.view)),
+            Named::Held(_) | Named::Unknown => self.uri_of(&name, &named),
+        };
+        let given = match named {
+            Named::Served(skill) => self.given_file(&skill, &path).await,
             Named::Held(known) => self.unserved(&name, Some(&known)),
             Named::Unknown => self.unserved(&name, None),
         };
-        self.recorded(host, Method::ReadSkillFile, uri, given).await
+        self.recorded(host, Method::ReadSkillFile, &uri, given).await
     }
 
     /// The text of a skill, remembered as loaded.
@@ -299,7 +301,10 @@ impl Handler {
                     source: Some(source),
                     ..about
                 };
-                Given::words(&self.words(skill, &content), skill, about)
+                match content.readable() {
+                    Some(text) => Given::words(&self.words(skill, &text), skill, about),
+                    None => Given::block(&self.block(skill, SKILL_FILE, own, &content), skill, about),
+                }
             }
             Err(why) => Given::unserved(&skill.name, &why, about),
         })
@@ -317,12 +322,16 @@ impl Handler {
         };
         match self.gateway.content(&skill.served, file).await {
             Ok((content, source)) => {
-                let about = About {
-                    source: Some(source),
-                    ..about
+                let block = self.block(skill, path, file, &content);
+                // A link is no delivery: what it leads to is recorded when it is read.
+                let about = match block["type"].as_str() {
+                    Some("resource_link") => About::of(&skill.served),
+                    Some(_) | None => About {
+                        source: Some(source),
+                        ..about
+                    },
                 };
-                let uri = self.view.name(&skill.served.key().label, &file.uri);
-                Given::block(&block(skill, path, &uri, content), skill, about)
+                Given::block(&block, skill, about)
             }
             Err(why) => Given::unserved(&format!("{}: {path}", skill.name), &why, about),
         }
@@ -339,12 +348,12 @@ impl Handler {
         let own = self
             .view
             .name(&skill.served.key().label, skill.served.key().uri.as_resource());
-        let mut messages = vec![self.message(text, own, host).await?];
+        let mut messages = vec![self.message(text, &own, host).await?];
         let path = arguments.get("file").and_then(Value::as_str);
         if let Some(path) = path.filter(|path| !path.is_empty()) {
             let file = self.given_file(skill, path).await;
             let uri = format!("{}/{path}", skill.base(&self.view));
-            messages.push(self.message(file, uri, host).await?);
+            messages.push(self.message(file, &uri, host).await?);
         }
         Ok(json!({
             "description": skill.served.permit().entry().description(),
@@ -354,9 +363,9 @@ impl Handler {
     }
 
     /// What is given, as a message of a prompt.
-    async fn message(&self, given: Given, uri: String, host: &Host<'_>) -> Result<Value, Refusal> {
+    async fn message(&self, given: Given, uri: &str, host: &Host<'_>) -> Result<Value, Refusal> {
         let is_refused = given.outcome != domain::Outcome::Delivered;
-        let mut result = self.recorded(host, Method::Prompt, Some(uri), given).await?;
+        let mut result = self.recorded(host, Method::Prompt, uri, given).await?;
         let content = result["content"][0].take();
         if is_refused {
             return Err(Refusal::Params(content["text"].as_str().unwrap_or_default().to_owned()));
@@ -375,21 +384,27 @@ impl Handler {
     }
 
     /// `completion/complete` of the one argument that prompts of skills have; none of other prompts.
-    fn complete(&self, params: &Map<String, Value>) -> Option<Value> {
-        let reference = params.get("ref").filter(|of| of["type"] == "ref/prompt")?;
-        let Named::Served(skill) = self.prompted(reference["name"].as_str()?) else {
-            return None;
+    async fn complete(&self, params: &Map<String, Value>, host: &Host<'_>) -> Result<Option<Value>, Refusal> {
+        let reference = params.get("ref").filter(|of| of["type"] == "ref/prompt");
+        let prompt = reference.and_then(|reference| reference["name"].as_str());
+        let (Some(prompt), Some(argument)) = (prompt, params.get("argument")) else {
+            return Ok(None);
         };
-        let argument = params.get("argument")?;
+        let Named::Served(skill) = self.prompted(prompt) else {
+            return Ok(None);
+        };
+        let base = skill.base(&self.view);
+        let asked = self.asked(host.caller()?, Method::Directory, Some(&base), About::of(&skill.served));
+        self.gateway.record(asked).await?;
         let begun = argument["value"].as_str().unwrap_or_default();
         let fit: Vec<_> = skill
             .paths()
             .filter(|path| argument["name"] == "file" && path.starts_with(begun))
             .collect();
         let shown: Vec<_> = fit.iter().take(MAX_COMPLETIONS).collect();
-        Some(json!({
+        Ok(Some(json!({
             "completion": { "values": shown, "total": fit.len(), "hasMore": fit.len() > shown.len() },
-        }))
+        })))
     }
 
     /// The skill whose prompt is called `name`, which may be no other name of it.
@@ -400,8 +415,7 @@ impl Handler {
         }
     }
 
-    fn words(&self, skill: &Bridged, content: &Content) -> String {
-        let whole = content.text.as_deref().unwrap_or_default();
+    fn words(&self, skill: &Bridged, whole: &str) -> String {
         let text = match self.bridge.settings.text {
             BridgedText::File => whole,
             BridgedText::Body => frontmatter::body(whole),
@@ -409,19 +423,38 @@ impl Handler {
         skill_text(skill, &self.view, text)
     }
 
-    fn listed(&self, skills: &[Bridged]) -> CatalogText {
-        let skills: Vec<_> = for_models(skills).cloned().collect();
-        CatalogText::for_models(&skills, self.bridge.settings.catalog_tokens)
+    /// A file as a content block: text in its wrapper, other bytes embedded, or linked to where they are many.
+    fn block(&self, skill: &Bridged, path: &str, file: &Resource, content: &Content) -> Value {
+        let uri = self.view.name(&skill.served.key().label, &file.uri);
+        match (content.readable(), &content.blob) {
+            (Some(text), _) => json!({ "type": "text", "text": file_text(skill, path, &text) }),
+            (None, Some(blob)) if blob.len() <= MAX_BLOB => json!({
+                "type": "resource",
+                "resource": { "uri": uri, "mimeType": content.mime_type, "blob": blob },
+            }),
+            (None, _) => json!({ "type": "resource_link", "uri": uri, "name": path }),
+        }
     }
 
-    /// The first skills that a catalog lists.
-    fn page(&self, shown: usize) -> About {
-        let skills = self.gateway.bridged(&self.view);
-        let page = for_models(&skills).take(shown).map(|skill| Arc::clone(&skill.served));
-        About {
-            page: Some(page.collect()),
-            ..About::default()
-        }
+    /// Says whether any skill is served in this view.
+    fn has_skills(&self) -> bool {
+        let now = self.gateway.clock().now();
+        self.gateway
+            .catalog()
+            .served_after(&self.view, None, now)
+            .next()
+            .is_some()
+    }
+
+    /// The served skills that models may begin by themselves.
+    fn bridged_for_models(&self) -> Vec<Bridged> {
+        let mut skills = self.gateway.bridged(&self.view);
+        skills.retain(Bridged::is_for_models);
+        skills
+    }
+
+    fn listed(&self, skills: &[Bridged]) -> CatalogText {
+        CatalogText::for_models(skills, self.bridge.settings.catalog_tokens)
     }
 
     /// Where the skill's text is remembered as loaded; nowhere when nothing is remembered.
@@ -454,14 +487,14 @@ impl Handler {
         }
     }
 
-    /// The view's URI of what a name stands for.
-    fn uri_of(&self, name: &str) -> Option<String> {
-        let key = match self.gateway.named(&self.view, name) {
-            Named::Served(skill) => Arc::clone(skill.served.key()),
-            Named::Held(skill) => Arc::clone(&skill.key),
-            Named::Unknown => return Some(name.to_owned()),
+    /// The view's URI of what a name stands for; of none, the name.
+    fn uri_of(&self, name: &str, named: &Named) -> String {
+        let key = match named {
+            Named::Served(skill) => skill.served.key(),
+            Named::Held(skill) => &skill.key,
+            Named::Unknown => return name.to_owned(),
         };
-        Some(self.view.name(&key.label, key.uri.as_resource()))
+        self.view.name(&key.label, key.uri.as_resource())
     }
 
     fn asked(&self, caller: Caller, method: Method, uri: Option<&str>, about: About) -> Asked {
@@ -476,14 +509,8 @@ impl Handler {
     }
 
     /// Puts what is given on the record; what cannot be recorded is not given.
-    async fn recorded(
-        &self,
-        host: &Host<'_>,
-        method: Method,
-        uri: Option<String>,
-        given: Given,
-    ) -> Result<Value, Refusal> {
-        let asked = self.asked(host.caller()?, method, uri.as_deref(), given.about);
+    async fn recorded(&self, host: &Host<'_>, method: Method, uri: &str, given: Given) -> Result<Value, Refusal> {
+        let asked = self.asked(host.caller()?, method, Some(uri), given.about);
         let outcome = given.outcome;
         self.gateway.record(Asked { outcome, ..asked }).await?;
         Ok(given.result)
@@ -548,8 +575,13 @@ impl From<Unrecorded> for Refusal {
     }
 }
 
-fn for_models(skills: &[Bridged]) -> impl Iterator<Item = &Bridged> {
-    skills.iter().filter(|skill| skill.is_for_models())
+/// The first skills of a list, of which a host was told.
+fn page(skills: &[Bridged], told: usize) -> About {
+    let page = skills.iter().take(told).map(|skill| Arc::clone(&skill.served));
+    About {
+        page: Some(page.collect()),
+        ..About::default()
+    }
 }
 
 fn provenance(skill: &Bridged) -> Value {
@@ -558,22 +590,11 @@ fn provenance(skill: &Bridged) -> Value {
     serde_json::from_str(&format!("{{\"dev.portcullis/stale\":{stale},{members}}}")).unwrap_or_default()
 }
 
-/// A file as a content block: text in its wrapper, other bytes embedded, or linked to where they are many.
-fn block(skill: &Bridged, path: &str, uri: &str, content: Content) -> Value {
-    match (content.text, content.blob) {
-        (Some(text), _) => json!({ "type": "text", "text": file_text(skill, path, &text) }),
-        (None, Some(blob)) if blob.len() <= MAX_BLOB => json!({
-            "type": "resource",
-            "resource": { "uri": uri, "mimeType": content.mime_type, "blob": blob },
-        }),
-        (None, _) => json!({ "type": "resource_link", "uri": uri, "name": path }),
-    }
-}
-
-fn load_tool(words: &str, names: &[&String]) -> Value {
+/// The tool that loads one of the skills that are `named`.
+fn load_tool(words: &str, named: Option<&[Bridged]>) -> Value {
     let mut skill = json!({ "type": "string", "description": "The name of the skill, as listed." });
-    if names.len() <= MAX_NAMES {
-        skill["enum"] = json!(names);
+    if let Some(named) = named {
+        skill["enum"] = named.iter().map(|skill| json!(skill.name)).collect();
     }
     json!({
         "name": LOAD,

@@ -260,7 +260,7 @@ impl Handler {
     }
 
     /// The prompt that this view calls `name`: whose it is, and what they call it.
-    fn prompt(&self, name: &str) -> Result<(Label, String), Refusal> {
+    pub(super) fn prompt(&self, name: &str) -> Result<(Label, String), Refusal> {
         let catalog = self.gateway.catalog();
         let offers = self.gateway.offers(&self.view, Passed::Prompts).into_iter();
         let mut found = offers.filter_map(|(label, offer)| {

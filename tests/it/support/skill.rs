@@ -71,6 +71,16 @@ impl Skill {
         self.with_file(path, bytes.into(), false)
     }
 
+    /// Sends its `SKILL.md` as a blob.
+    pub(crate) fn sent_as_blob(mut self) -> Self {
+        self.files
+            .iter_mut()
+            .find(|file| file.path == "SKILL.md")
+            .unwrap()
+            .is_text = false;
+        self
+    }
+
     /// Leaves it out of listings.
     pub(crate) fn unlisted(mut self) -> Self {
         self.listed = false;
